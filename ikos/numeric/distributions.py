@@ -26,7 +26,7 @@ from ikos.numeric.underflow import may_underflow
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
-_STEPS = 128  # values of h that are tried
+_STEPS = 64  # values of h that are tried
 _LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
 _FAR = 1 << 1000  # a distance within doubles that stands for any larger one
 
@@ -158,23 +158,22 @@ class Divisible(Distribution):
         S_j is the sum of ``counts[..., j]`` independent variables of this law, and R a centred
         error with E exp(h R) <= exp(h^2 rounding / 2). The bound is Chernoff's times E[exp(-h (T -
         t)); T >= t] of the tilted T: all but S_j given, its values are w_j apart, and none has a
-        probability above the peak of S_j. The latter is taken at weights ``least``, if they are
-        given: then t holds for all weights in between, if larger ones have larger moments.
+        probability above the peak of S_j, for any j. The latter is taken at weights ``least``, if
+        they are given: then t holds for all weights in between, if larger ones have larger moments.
         """
         w, low = np.abs(weights), np.abs(weights if least is None else least)
         wanted = math.log(2 / miss)
-        variance = self.variance * (w**2 * counts).sum(axis=-1, keepdims=True) + rounding
-        h = np.sqrt(2 * wanted / variance) * np.exp(np.linspace(-4, 4, _STEPS))
+        shares = w**2 * counts
+        variance = self.variance * shares.sum(axis=-1, keepdims=True) + rounding
+        h = np.sqrt(2 * wanted / variance) * np.exp(np.linspace(-2.5, 0.7, _STEPS))
         h = np.minimum(h, self.largest / w.max(axis=-1, keepdims=True) * (1 - 1e-3))
         log = h * h * (rounding / 2) + wanted
-        lost = np.zeros(h.shape)
         for j in range(w.shape[-1]):
-            theta, count = w[..., j, np.newaxis] * h, counts[..., j, np.newaxis]
-            log += count * self.log_mgfs(theta)
-            apart = low[..., j, np.newaxis] * h
-            with np.errstate(divide="ignore"):  # a weight of 0: its values are not apart
-                factor = np.log(self.peaks(apart, count)) - np.log(-np.expm1(-apart))
-            lost = np.minimum(lost, np.where(count > 0, factor, 0.0))
+            log += counts[..., j, np.newaxis] * self.log_mgfs(w[..., j, np.newaxis] * h)
+        widest = shares.argmax(axis=-1)[..., np.newaxis]
+        apart = np.take_along_axis(low, widest, -1) * h
+        peak = self.peaks(apart, np.take_along_axis(counts, widest, -1))
+        lost = np.minimum(np.log(peak) - np.log(-np.expm1(-apart)), 0.0)
         return np.asarray(((log + lost) / h).min(axis=-1) * (1 + _TRUSTED))
 
 
@@ -213,7 +212,7 @@ class PolyaDifference(Divisible):
         """Bound the probabilities of all values by that of the mode of the wider variable."""
         from scipy import stats
 
-        alpha, shape = np.exp(theta - self._s), float(self.shape) * np.maximum(count, 1)
+        alpha, shape = np.exp(theta - self._s), float(self.shape) * count
         mode = np.floor((shape - 1) * alpha / (1 - alpha))
         return np.asarray(stats.nbinom.pmf(mode, shape, 1 - alpha) * (1 + _TRUSTED))
 

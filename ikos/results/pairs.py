@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ikos.numeric.distributions import Divisible, PolyaDifference
+from ikos.primitives.modular import blocks
 from ikos.results.sums import Interval
 
-_CELLS = 1 << 11  # of [0, 1/2], each with a half width for the means in it
+_CELLS = 1 << 9  # of [0, 1/2], each with a half width for the means in it
 _COARSE = 1 << 7  # the same, where half widths take longer
+_TOGETHER = 1 << 12
 _MARGIN = 1e-9  # relative error of half widths
 
 
@@ -55,15 +57,24 @@ class PairError:
         x, y = (np.maximum(np.asarray(sums, dtype=np.float64), 0.0) for sums in (high, low))
         if miss <= 0:
             return Interval(np.zeros(x.shape), np.ones(x.shape))
-        edges, widths = _widths(self, miss)
-        total = np.where(x + y > 0, x + y, 1.0)[..., np.newaxis]
-        x, y = x[..., np.newaxis], y[..., np.newaxis]
-        # abs(x - (x + y) mu) <= width: in each cell of means, an interval, perhaps empty
-        first = np.maximum((x - widths) / total * (1 - _MARGIN) - _MARGIN, edges[:-1])
-        last = np.minimum((x + widths) / total * (1 + _MARGIN) + _MARGIN, edges[1:])
-        empty = first > last
-        ends = np.where(empty, 1.0, first).min(axis=-1), np.where(empty, 0.0, last).max(axis=-1)
-        return Interval(*ends)
+        ends = np.empty((2, x.size))
+        for part in blocks(x.size, _TOGETHER):
+            ends[:, part] = _excluded(x.ravel()[part], y.ravel()[part], *_widths(self, miss))
+        return Interval(*ends.reshape(2, *x.shape))
+
+
+def _excluded(
+    x: NDArray[np.float64],
+    y: NDArray[np.float64],
+    edges: NDArray[np.float64],
+    widths: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the ends of the means mu that abs(x - (x + y) mu) does not exclude, cell by cell."""
+    x, total = x[:, np.newaxis], np.where(x + y > 0, x + y, 1.0)[:, np.newaxis]
+    first = np.maximum((x - widths) / total * (1 - _MARGIN) - _MARGIN, edges[:-1])
+    last = np.minimum((x + widths) / total * (1 + _MARGIN) + _MARGIN, edges[1:])
+    empty = first > last
+    return np.where(empty, 1.0, first).min(axis=1), np.where(empty, 0.0, last).max(axis=1)
 
 
 @lru_cache(maxsize=1024)
@@ -96,7 +107,7 @@ def _widths(error: PairError, miss: float) -> tuple[NDArray[np.float64], NDArray
         least = (a, 1 - 2 * near) if error.centred else (1 - near, mu)
         far, less = np.stack((a, b), axis=1), np.stack(least, axis=1)
         half = error.noise.linear_half_width(
-            far, np.ones(2, np.int64), miss, rounding=error.rounded / 4, least=less
+            far, np.ones(far.shape, np.int64), miss, rounding=error.rounded / 4, least=less
         )
     else:
         goal = miss * _rounding_factor(error, 1 / a.min() if error.centred else 2.0, scale)

@@ -18,6 +18,7 @@ from ikos.statistics.columns import (
     variance,
     variances,
 )
+from ikos.statistics.groups import GroupMeans, PresentMean
 from ikos.statistics.histograms import (
     Histogram,
     Histograms,
@@ -26,9 +27,10 @@ from ikos.statistics.histograms import (
     histograms,
     projected_frequencies,
 )
+from ikos.statistics.quantiles import Quantiles, median, quantiles
 
 __all__ = [
-    "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
-    "histogram_protocols", "histograms", "linear_statistics", "mean", "means",
-    "projected_frequencies", "variance", "variances",
+    "ColumnSums", "GroupMeans", "Histogram", "Histograms", "PresentMean", "Quantiles", "Variances",
+    "count", "histogram", "histogram_protocols", "histograms", "linear_statistics", "mean", "means",
+    "median", "projected_frequencies", "quantiles", "variance", "variances",
 ]  # fmt: skip

@@ -25,7 +25,7 @@ from ikos.data.domains import Bounds, Box, IntegerBounds, Portions
 from ikos.data.encoding import steps_of
 from ikos.data.sensitivity import Sensitivity
 from ikos.numeric.distributions import Divisible
-from ikos.primitives.randomness import secure
+from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.error import NoisySum
 from ikos.results.pairs import PairError
 from ikos.results.sums import Interval, shown
@@ -259,6 +259,29 @@ def steps(bounds: Sequence[Bounds], users: int, epsilon: float | Fraction) -> in
     return p
 
 
+def group_vectors(
+    columns: Sequence[NDArray[np.float64]],
+    bounds: Sequence[Bounds],
+    places: NDArray[np.int64],
+    domain: Portions,
+    cells: int,
+    rng: RandomSource,
+) -> NDArray[np.integer[Any]]:
+    """Return users' vectors: in each column's run, ``cells`` places for each group."""
+    p = domain.total
+    x = np.zeros((places.size, domain.dimension), np.min_scalar_type(p))
+    member = places != NO_GROUP
+    for values, bound, run in zip(columns, bounds, domain.runs, strict=True):
+        first = run.start + cells * places
+        some = np.flatnonzero(member & ~np.isnan(values))
+        high = steps_of(bound.values(values[some]), bound, p, rng)
+        x[some, first[some]] = high
+        x[some, first[some] + 1] = p - high  # rounded once: they add up to p
+        gone = np.flatnonzero(member & np.isnan(values))
+        x[gone, first[gone] + 2] = p
+    return x
+
+
 def means_by_group(
     columns: Sequence[NDArray[np.float64]],
     bounds: Sequence[Bounds],
@@ -269,39 +292,36 @@ def means_by_group(
 ) -> list[GroupMeans]:
     """Return the means of each column by groups, under one budget.
 
-    Users' values are NaN if they are missing, which may only be if they are ``excluded``, and their
-    groups have ``places``.
+    Users' groups have ``places``. Missing values are NaN, and there are none unless ``excluded``.
     """
-    users, (epsilon, delta, rng, ledger, options) = places.size, run
-    p = options.pop("precision", None) or steps(bounds, users, epsilon)
-    cells = 3 if excluded else 2
-    size = cells * len(groups)
-    domain = Portions([size] * len(columns), p)
-    x = np.zeros((users, domain.dimension), np.min_scalar_type(p))
-    member = places != NO_GROUP
-    for column, (values, bound) in enumerate(zip(columns, bounds, strict=True)):
-        place = column * size + cells * places
-        present = np.flatnonzero(member & ~np.isnan(values))
-        high = steps_of(bound.values(values[present]), bound, p, secure(rng))
-        x[present, place[present]] = high
-        x[present, place[present] + 1] = p - high  # a difference of integers: their sum is p
-        gone = np.flatnonzero(member & np.isnan(values))
-        x[gone, place[gone] + 2] = p
+    (epsilon, delta, rng, ledger, options), cells = run, 3 if excluded else 2
+    p = steps(bounds, places.size, epsilon)
+    domain = Portions([cells * len(groups)] * len(columns), p)
+    rng = secure(rng)
+    x = group_vectors(columns, bounds, places, domain, cells, rng)
     private = private_sum_of(x, domain, (epsilon, delta, rng, ledger, options))
     return [
-        GroupMeans(private, bound, bool(bound.rounding(p)), excluded, groups, column * size)
-        for column, bound in enumerate(bounds)
+        GroupMeans(private, bound, bool(bound.rounding(p)), excluded, groups, part.start)
+        for bound, part in zip(bounds, domain.runs, strict=True)
     ]
+
+
+def present_vectors(
+    values: NDArray[np.float64], bounds: Bounds, p: int, rng: RandomSource
+) -> NDArray[np.integer[Any]]:
+    """Return users' vectors, of p steps that are even."""
+    some = ~np.isnan(values)
+    x = np.full((values.size, 2), p // 2, np.min_scalar_type(p))
+    x[some, 0] = steps_of(bounds.values(values[some]), bounds, p, rng)
+    x[some, 1] = 0
+    return x
 
 
 def mean_of_present(values: NDArray[np.float64], bounds: Bounds, run: Run) -> PresentMean:
     """Return the mean of the values that are not missing, that is, not NaN."""
-    users, (epsilon, delta, rng, ledger, options) = values.size, run
-    p = 2 * steps([bounds], users, epsilon)
-    present = ~np.isnan(values)
-    x = np.full((users, 2), p // 2, np.min_scalar_type(p))
-    x[present, 0] = steps_of(bounds.values(values[present]), bounds, p, secure(rng))
-    x[present, 1] = 0
+    epsilon, delta, rng, ledger, options = run
+    p, rng = steps([bounds], values.size, epsilon), secure(rng)
+    x = present_vectors(values, bounds, p, rng)
     apart = Sensitivity(l1=p, linf=p, proved=True)
     run = epsilon, delta, rng, ledger, options
     private = private_sum_of(x, Box(2, 0, p), run, apart, integers=True)

@@ -36,6 +36,7 @@ def places_of(
     name: str,
     x: ArrayLike,
     *,
+    kinds: str = "categories",
     other: bool = False,
     excluded: bool = False,
 ) -> NDArray[np.int64]:
@@ -55,10 +56,10 @@ def places_of(
             if excluded and missing(item):
                 cells[index] = NO_GROUP
                 continue
-            reject_missing(name, [item], "one of the categories", index)
+            reject_missing(name, [item], f"one of the {kinds}", index)
             if not other:
                 kind = type(item).__name__
-                problem = f"must be one of the categories, got a different {kind} (not shown)"
+                problem = f"must be one of the {kinds}, got a different {kind} (not shown)"
                 raise InvalidValue(f"{name}[{index}]", problem, row=index) from None
             cells[index] = len(labels)
     return cells
@@ -109,7 +110,9 @@ def places_in_groups(
         labels = labels_of(f"groups{at}", listed)
         if other is not None and other in labels:
             raise InvalidValue("other", f"must not be one of the groups, got {quote(other)}")
-        found = places_of(labels, f"by{at}", column, other=other is not None, excluded=excluded)
+        found = places_of(
+            labels, f"by{at}", column, kinds="groups", other=other is not None, excluded=excluded
+        )
         if found.size != users:
             what = f"must hold a label for each of {users} users, got {found.size}"
             raise InvalidValue(f"by{at}", what)

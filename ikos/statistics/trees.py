@@ -70,8 +70,11 @@ class Tree:
             variances.append(1 / (1 + 1 / (fan * variances[-1])))
         return variances[::-1]
 
-    def leaves(self, counts: NDArray[np.float64], users: float) -> NDArray[np.float64]:
-        """Return least squares estimates of the leaves, (..., leaves), from all nodes' counts."""
+    def leaves(self, counts: NDArray[np.float64], users: float | None) -> NDArray[np.float64]:
+        """Return least squares estimates of the leaves, (..., leaves), from all nodes' counts.
+
+        The number of ``users`` is their sum, unless it is unknown.
+        """
         shape = counts.shape[:-1]
         levels = np.split(counts, np.cumsum(self.sizes[:-1]), axis=-1)
         upward = [levels[-1]]
@@ -79,28 +82,35 @@ class Tree:
             v, below, fan = self._variances[level], self._variances[level + 1], self.fan[level + 1]
             sums = upward[-1].reshape(*shape, -1, fan).sum(axis=-1)
             upward.append(v * (levels[level] + sums / (fan * below)))
-        total = np.full((*shape, 1), float(users))
+        total = upward[-1].sum(axis=-1, keepdims=True)
+        if users is not None:
+            total = np.full(total.shape, users)
         for fan, estimate in zip(self.fan, reversed(upward), strict=True):
             children = estimate.reshape(*shape, -1, fan)
             left = total - children.sum(axis=-1)
             total = (children + left[..., np.newaxis] / fan).reshape(*shape, -1)
-        return total
+        return np.asarray(total)
 
-    def prefix_weights(self, edges: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rank_weights(
+        self, edges: NDArray[np.int64], share: float = 0.0, *, known: bool = True
+    ) -> NDArray[np.float64]:
         """Return how much each node's count adds to the estimated number in the first leaves.
 
-        ``edges`` are k numbers of leaves, and the result (k, nodes).
+        ``edges`` are k numbers of leaves, and the result (k, nodes). A ``share`` of the number in
+        all leaves is subtracted; it matters if the number of users is not ``known``.
         """
-        weights = np.arange(self.sizes[-1]) < edges[:, np.newaxis]
-        return self._adjoint(weights.astype(np.float64))
+        weights = (np.arange(self.sizes[-1]) < edges[:, np.newaxis]).astype(np.float64)
+        return self._adjoint(weights - share, known)
 
-    def _adjoint(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _adjoint(self, weights: NDArray[np.float64], known: bool) -> NDArray[np.float64]:
         """Return the transpose of `leaves`, a linear map of counts, for weights of leaves."""
         k = weights.shape[0]
         downward = []  # weights of the upward estimates, from the leaves to the first level
-        for fan in reversed(self.fan):
-            children = weights.reshape(k, -1, fan)
+        for level in reversed(range(len(self.fan))):
+            children = weights.reshape(k, -1, self.fan[level])
             mean = children.mean(axis=-1, keepdims=True)
+            if not (known or level):
+                mean = np.zeros_like(mean)
             downward.append((children - mean).reshape(k, -1))
             weights = mean[..., 0]
         levels = downward[::-1]

@@ -1,0 +1,225 @@
+"""Means by groups and of present values: encodings, errors, intervals, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from ikos.data.domains import Bounds, Portions
+from ikos.statistics import mean
+from ikos.statistics.groups import GroupMeans, PresentMean, group_vectors, present_vectors
+from ikos.testing import DeterministicRandom
+
+BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+HUNDRED: dict[str, Any] = {"lower": 0, "upper": 100, **BUDGET}
+
+
+def distances(vectors: np.ndarray) -> tuple[int, int, int, int]:
+    """Return the largest distances of two rows: l1, l2 squared, linf, and changed entries."""
+    apart = np.array([a - b for a, b in combinations(vectors.astype(int), 2)])
+    size = np.abs(apart)
+    return (
+        size.sum(axis=1).max(), (size**2).sum(axis=1).max(), size.max(),
+        np.count_nonzero(size, axis=1).max(),
+    )  # fmt: skip
+
+
+def supports(encode: Any, values: list[Any]) -> np.ndarray:
+    """Return every vector that a value may be rounded to."""
+    drawn = [encode(value, DeterministicRandom(seed)) for value in values for seed in range(30)]
+    return np.unique(np.concatenate(drawn), axis=0)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+@pytest.mark.parametrize("excluded", [False, True])
+def test_vectors_of_groups_are_as_near_as_is_proved(p: int, excluded: bool) -> None:
+    cells = 3 if excluded else 2
+    domain = Portions([2 * cells], p)
+
+    def encode(value: tuple[float, int], rng: DeterministicRandom) -> np.ndarray:
+        number, place = value
+        return group_vectors(
+            [np.array([number])], [Bounds(0, 1)], np.array([place]), domain, cells, rng
+        )
+
+    numbers = [*(k / 10 for k in range(11)), *([np.nan] if excluded else [])]
+    places = [0, 1, *([-1] if excluded else [])]
+    vectors = supports(encode, list(product(numbers, places)))
+    assert distances(vectors) == (2 * p, 2 * p * p, p, 4 if p > 1 else 2)
+    domain.values(vectors)
+    promise = domain.coordinates(True, None).promise
+    assert promise is not None
+    shift = promise.steps(domain.dimension)
+    assert (shift.l1, shift.l2_squared, shift.linf) == (2 * p, 2 * p * p, p)
+
+
+@pytest.mark.parametrize("p", [2, 4, 6])
+def test_vectors_of_present_values_are_as_near_as_is_proved(p: int) -> None:
+    def encode(value: float, rng: DeterministicRandom) -> np.ndarray:
+        return present_vectors(np.array([value]), Bounds(0, 1), p, rng)
+
+    vectors = supports(encode, [*(k / 10 for k in range(11)), np.nan])
+    assert distances(vectors) == (p, p * p, p, 2)
+
+
+def test_portions_take_what_they_should_and_nothing_else() -> None:
+    domain = Portions([2, 1], 3)
+    domain.values([[3, 0, 3], [0, 0, 0], [1, 2, 1]])
+    for bad in ([2, 2, 0], [0, 0, 4], [-1, 2, 0], [0.5, 0, 0], [np.nan, 0, 0], [np.inf, 0, 0]):
+        with pytest.raises(ValueError, match=r"x\[1"):
+            domain.values([[0, 0, 0], bad])
+    apart = domain.coordinates(True, None).promise
+    assert apart is not None
+    assert apart.l1 == 3 * 3  # twice the total in the run of two, once in the other
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 4000
+    return pd.DataFrame(
+        {
+            "pay": rng.integers(0, 101, n).astype(float),
+            "region": rng.choice(["north", "south", "east"], n),
+            "sex": rng.choice([0, 1], n),
+        }
+    )
+
+
+def test_errors_do_not_depend_on_the_number_of_groups(table: pd.DataFrame) -> None:
+    """4.00 for a count and 2.83 for a scaled sum at epsilon 1, of 3 groups and of 60."""
+    for groups in (["north", "south", "east"], [*map(str, range(57)), "north", "south", "east"]):
+        result = mean(table["pay"], by=table["region"], groups=groups, **HUNDRED)
+        variance = result.private.error.coordinate.noise.variance
+        deviation = variance**0.5 / result.private.domain.total
+        assert deviation * 2**0.5 == pytest.approx(4.0, abs=0.03)
+        assert deviation == pytest.approx(2.83, abs=0.02)
+
+
+def exact(frame: pd.DataFrame, by: Any, groups: Any) -> pd.DataFrame:
+    return frame.groupby(by)["pay"].agg(["count", "sum", "mean"]).reindex(groups)
+
+
+def test_estimates_by_groups(table: pd.DataFrame) -> None:
+    groups = ["north", "south", "east"]
+    result = mean(table["pay"], by=table["region"], groups=groups, **HUNDRED)
+    truth = exact(table, "region", groups)
+    frame = result.frame()
+    assert list(frame.index) == groups
+    for name, reach in (("count", 60), ("sum", 4000), ("mean", 4)):
+        assert (np.abs(frame[name] - truth[name]) < reach).all()
+        assert (frame[f"{name}_low"] <= frame[name]).all()
+        assert (frame[name] <= frame[f"{name}_high"]).all()
+    wide, narrow = result.mean_interval(simultaneous=True), result.mean_interval()
+    assert (wide.low <= narrow.low).all()
+    assert (wide.high > narrow.high).all()
+    with pytest.raises(ValueError, match="exclude"):
+        result.missing()
+
+
+def test_groups_of_two_columns_and_others(table: pd.DataFrame) -> None:
+    groups = {"region": ["north", "south"], "sex": [0, 1]}
+    by = table[["region", "sex"]]
+    with pytest.raises(ValueError, match=r"by\['region'\]\[\d+\] must be one of the groups"):
+        mean(table["pay"], by=by, groups=groups, **HUNDRED)
+    result = mean(table["pay"], by=by, groups=groups, other="rest", **HUNDRED)
+    assert result.groups == tuple(product(["north", "south", "rest"], [0, 1, "rest"]))
+    named = table.assign(region=table["region"].replace("east", "rest"))
+    truth = exact(named, ["region", "sex"], list(result.groups))["count"].fillna(0)
+    assert np.abs(result.counts() - truth.to_numpy()).max() < 60
+
+
+def test_missing_values_are_excluded(table: pd.DataFrame) -> None:
+    pay, region = table["pay"].copy(), table["region"].astype(object)
+    pay[:700], region[600:1000] = np.nan, None
+    groups = ["north", "south", "east"]
+    result = mean(pay, by=region, groups=groups, missing="exclude", **HUNDRED)
+    some = region.notna()
+    truth = pay[some].groupby(region[some]).agg(["count", "mean", "size"]).reindex(groups)
+    assert np.abs(result.counts() - truth["count"]).max() < 60
+    assert np.abs(result.missing() - (truth["size"] - truth["count"])).max() < 50
+    assert np.abs(result.means() - truth["mean"]).max() < 5
+    alone = mean(pay, missing="exclude", **HUNDRED)
+    assert isinstance(alone, PresentMean)
+    assert abs(alone.mean() - pay.mean()) < 1
+    assert abs(alone.missing() - 700) < 60
+    assert abs(alone.count() - 3300) < 60
+    assert abs(alone.sums() - pay.sum()) < 6000
+    masked = np.ma.masked_invalid(pay)
+    again = mean(masked, missing="exclude", rng=DeterministicRandom(1), **HUNDRED)
+    assert (
+        again.mean() == mean(pay, missing="exclude", rng=DeterministicRandom(1), **HUNDRED).mean()
+    )
+
+
+def test_a_value_for_missing_ones(table: pd.DataFrame) -> None:
+    pay = table["pay"].copy()
+    pay[:1000] = np.nan
+    rng = [DeterministicRandom(7) for _ in range(2)]
+    result = mean(pay, missing=40, rng=rng[0], **HUNDRED)
+    assert result.estimate == mean(pay.fillna(40), rng=rng[1], **HUNDRED).estimate
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"x\[2\] must be in \[0, 100\], not missing"),
+        ({"missing": 101}, "missing must be at most 100, got 101"),
+        ({"missing": "drop"}, "missing must be one of 'refuse', 'exclude', got 'drop'"),
+        ({"missing": 1, "groups": ["a"]}, "by must hold the users' labels"),
+        ({"missing": 1, "other": "a"}, "by must hold the users' labels"),
+        ({"missing": 1, "by": ["a"] * 3}, "groups must list the public groups"),
+        ({"missing": 1, "by": ["a", "b", "a"], "groups": ["a"]}, r"by\[1\] must be one of the gr"),
+        ({"missing": 1, "by": ["a", None, "a"], "groups": ["a"]}, r"by\[1\] .* not missing"),
+        ({"missing": 1, "by": ["a"], "groups": ["a"]}, "by must hold a label for each of 3 users"),
+        ({"missing": 1, "by": ["a"] * 3, "groups": ["a", "a"]}, "groups must be distinct"),
+        ({"missing": 1, "by": ["a"] * 3, "groups": ["a"], "other": "a"}, "other must not be one"),
+        ({"missing": 1, "by": {"u": ["a"] * 3}, "groups": ["a"]}, "groups must map each of the"),
+    ],
+)
+def test_refusals(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mean([1, 2, None], **options, **HUNDRED)
+
+
+def test_values_outside_the_bounds_are_located_among_the_missing() -> None:
+    for by in ({}, {"by": ["a"] * 4, "groups": ["a"]}):
+        with pytest.raises(ValueError, match=r"x\[3\] must be in \[0, 100\]"):
+            mean([None, 1, 2, 101], missing="exclude", **by, **HUNDRED)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("size", "share"), [(0, 0), (5, 0.5), (100, 0.9), (1000, 0.02)])
+def test_all_intervals_hold(size: int, share: float) -> None:
+    """Of noise drawn anew on the sums of one release, for groups of every size."""
+    n, draws = 1200, 4000
+    x = np.full(n, 50.0)
+    x[:size] = 100 * share
+    by = ["a"] * size + ["b"] * (n - size)
+    release = mean(x, by=by, groups=["a", "b"], **HUNDRED)
+    p, rate = release.private.domain.total, float(release.private.error.coordinate.noise.rate)
+    true = p * np.array([size * share, size * (1 - share), (n - size) / 2, (n - size) / 2])
+    rng = np.random.default_rng(3)
+    sums = true[:, None] + rng.geometric(-np.expm1(-rate), (4, draws))
+    sums = (sums - rng.geometric(-np.expm1(-rate), (4, draws))).T.ravel()
+    labels = tuple(range(2 * draws))
+    many = GroupMeans(
+        replace(release.private, estimate=sums), release.bounds, release.rounded, False, labels
+    )
+    limit = stats.binom.isf(1e-10, draws, 0.05)
+    for band, value in (
+        (many.count_interval(), size),
+        (many.sum_interval(), 100 * size * share),
+        (many.mean_interval(), 100 * share),
+    ):
+        low, high = band.low[::2], band.high[::2]
+        missed = np.count_nonzero((low > value) | (high < value))
+        assert missed <= limit
+        if size >= 100:
+            assert missed >= stats.binom.ppf(1e-10, draws, 0.03)
