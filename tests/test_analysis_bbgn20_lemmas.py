@@ -124,14 +124,17 @@ def test_lemma_e4_is_enough_between_two_users(sigma):
     assert 0 < bits_variation(m) <= 2.0**-sigma
 
 
-@pytest.mark.parametrize(("n", "q", "sigma"), [(2, 2, 1), (3, 3, 40), (1000, 5, 0.3), (10, 2**59, 50),
-                                               (10**6, 2**64, 80), (10**9, 2**128 - 1, 128)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "q", "sigma"),
+    [(2, 2, 1), (3, 3, 40), (1000, 5, 0.3), (10, 2**59, 50), (10**6, 2**64, 80),
+     (10**9, 2**128 - 1, 128)],
+)  # fmt: skip
 def test_the_printed_counts_are_enough_by_the_proof_and_no_fewer_than_appendix_e1s(n, q, sigma):
     """The proof: E.2 and E.3 at sigma + log(n - 1), one step of the inputs after the other."""
     many = lemma_e4_messages(n, q, sigma)
     bits = (q - 1).bit_length()
     assert many == 2 + 5 * bits + math.ceil(2 * sigma + 2 * math.log2(n - 1))
-    model = dict(shuffler="single", clear_share=False)
+    model = {"shuffler": "single", "clear_share": False}
     fewer = ikos.message_count(n, q, sigma, analysis="ishai2006", **model).total
     assert fewer <= many
     for m in (many, fewer):
