@@ -61,6 +61,7 @@ def test_the_leftover_hash_lemma_on_linear_maps():
     """All matrices from 3 bits to 1 or 2, and all sets of more than half of the elements."""
     vectors = list(product((0, 1), repeat=3))
     for bits in (1, 2):
+        assert lemma_e1_level(2 ** (bits + 6), bits) == 3
         maps = list(product(product((0, 1), repeat=3), repeat=bits))
         hashed = [
             {d: tuple(sum(map(int.__mul__, row, d)) % 2 for row in h) for d in vectors}
