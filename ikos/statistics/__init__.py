@@ -24,11 +24,13 @@ from ikos.statistics.histograms import (
     histogram,
     histogram_protocols,
     histograms,
+    maximum_absolute_error,
     projected_frequencies,
+    total_variation_error,
 )
 
 __all__ = [
     "ColumnSums", "Histogram", "Histograms", "Variances", "count", "histogram",
-    "histogram_protocols", "histograms", "linear_statistics", "mean", "means",
-    "projected_frequencies", "variance", "variances",
+    "histogram_protocols", "histograms", "linear_statistics", "maximum_absolute_error", "mean",
+    "means", "projected_frequencies", "total_variation_error", "variance", "variances",
 ]  # fmt: skip
