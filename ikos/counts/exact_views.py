@@ -30,13 +30,13 @@ MAX_CASES = 10**8
 """Most combinations of two inputs and a view: some seconds, and less than a gigabyte."""
 
 _MAX_SIZE = 64  # of users, group and messages: larger ones have too many cases
-_MAX_CHOICES = 1 << 62  # most choices of shares: counts are exact in 64 bits
+_LARGEST = 1 << 62  # number of choices of shares, and code of a view: exact in 64 bits
 _NOISE_BITS = 200
 _NOISE_COST = 10  # of a case with noise, whose probabilities are long integers
 
 Inputs = tuple[int, ...]  # a multiset: the values of all users, sorted
-Laws = dict[Inputs, NDArray[Any]]
-"""For each multiset of inputs how many choices of shares lead to each view."""
+Law = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Views, as increasing codes, and how many choices of shares lead to each."""
 
 
 def exact_total_variation(
@@ -226,16 +226,16 @@ def _checked(
     columns, length = (messages, users) if parallel else (1, messages * users)
     inputs = math.comb(users + order - 1, users)
     views = math.comb(length + order - 1, length) ** columns
-    codes = (length + 1) ** ((order - 1) * columns)
-    cases = inputs * max(cost * inputs * views, order ** (messages - 1) * codes)
-    if cases > MAX_CASES or order ** ((messages - 1) * users) > _MAX_CHOICES:
+    cases = inputs * views * max(cost * inputs, order ** (messages - 1))
+    largest = max(order ** ((messages - 1) * users), (length + 1) ** ((order - 1) * columns))
+    if cases > MAX_CASES or largest > _LARGEST:
         what = f"must be smaller for all views to be counted with q = {order} and m = {messages}"
         raise InvalidValue("n", f"{what}, got {users}")
     return users, order, messages
 
 
-def _view_laws(n: int, q: int, m: int, shuffler: str) -> Laws:
-    """Return the laws of the views of all shuffled messages.
+def _view_laws(n: int, q: int, m: int, shuffler: str) -> dict[Inputs, Law]:
+    """Return the laws of the views of the shuffled messages, for each multiset of inputs.
 
     A law does not depend on the order of the users, whose shares are mixed: another order of the
     inputs is another order of all choices of shares.
@@ -243,7 +243,6 @@ def _view_laws(n: int, q: int, m: int, shuffler: str) -> Laws:
     # A view is how often each shuffler releases each residue but 0, whose number follows. Written
     # as the digits of a number, the views of disjoint users add up: no digit reaches the base.
     columns, base = (m, n + 1) if shuffler == "parallel" else (1, m * n + 1)
-    size = base ** ((q - 1) * columns)
     reports: list[Counter[int]] = [Counter() for _ in range(q)]
     for shares in product(range(q), repeat=m):
         code = sum(
@@ -252,17 +251,27 @@ def _view_laws(n: int, q: int, m: int, shuffler: str) -> Laws:
             if share
         )
         reports[sum(shares) % q][code] += 1
-    laws: Laws = {(): np.zeros(size, dtype=np.int64)}
-    laws[()][0] = 1
+    one_user = [tuple(np.array([*part]) for part in zip(*r.items(), strict=True)) for r in reports]
+    laws: dict[Inputs, Law] = {(): (np.array([0]), np.array([1]))}
     for users in range(1, n + 1):
-        longer: Laws = {}
+        longer = {}
         for x in combinations_with_replacement(range(q), users):
-            law, before = np.zeros(size, dtype=np.int64), laws[x[:-1]]
-            for code, ways in reports[x[-1]].items():
-                law[code:] += ways * before[: size - code]
-            longer[x] = law
+            (codes, counts), (more, ways) = laws[x[:-1]], one_user[x[-1]]
+            views, places = np.unique(np.add.outer(codes, more), return_inverse=True)
+            law = np.zeros(views.size, dtype=np.int64)
+            np.add.at(law, places.ravel(), np.multiply.outer(counts, ways).ravel())
+            longer[x] = views, law
         laws = longer
     return laws
+
+
+def _rows(laws: list[Law]) -> NDArray[np.int64]:
+    """Return laws as the rows of a matrix, with a column for each view of any of them."""
+    every = np.unique(np.concatenate([codes for codes, _ in laws]))
+    rows = np.zeros((len(laws), every.size), dtype=np.int64)
+    for row, (codes, counts) in zip(rows, laws, strict=True):
+        row[np.searchsorted(every, codes)] = counts
+    return rows
 
 
 def _floors(law: NDArray[Any], ratio: Fraction, most: int) -> NDArray[Any]:
@@ -287,8 +296,7 @@ def _excesses(n: int, q: int, m: int, ratio: Fraction, shuffler: str) -> dict[An
     excesses = {}
     for total in range(q):
         inputs = [x for x in laws if sum(x) % q == total]
-        rows = np.stack([laws.pop(x) for x in inputs])
-        rows = rows[:, rows.any(axis=0)]
+        rows = _rows([laws[x] for x in inputs])
         for y, second in zip(inputs, rows, strict=True):
             floors = _floors(second, ratio, choices)
             for x, first in zip(inputs, rows, strict=True):
@@ -367,8 +375,10 @@ def _noise_masses(n: int, q: int, rate: Fraction) -> list[int]:
         ]  # fmt: skip
 
 
-def _mixed(n: int, q: int, laws: Laws, masses: list[int]) -> Laws:
-    """Return the laws of views of inputs to which every user adds noise."""
+def _mixed(
+    n: int, q: int, laws: dict[Inputs, Law], masses: list[int]
+) -> dict[Inputs, NDArray[np.object_]]:
+    """Return the laws of views of inputs to which every user adds noise, view by view."""
     mixtures: dict[Inputs, Mapping[Inputs, int]] = {(): {(): 1}}
     for users in range(1, n + 1):
         longer: dict[Inputs, Mapping[Inputs, int]] = {}
@@ -379,7 +389,8 @@ def _mixed(n: int, q: int, laws: Laws, masses: list[int]) -> Laws:
                     mixture[tuple(sorted((*z, (x[-1] + noise) % q)))] += weight * mass
             longer[x] = mixture
         mixtures = longer
-    rows = np.stack(list(laws.values()))
-    rows = rows[:, rows.any(axis=0)].astype(object)
-    return {x: np.array([mixture[z] for z in laws], dtype=object) @ rows
-            for x, mixture in mixtures.items()}  # fmt: skip
+    rows = _rows(list(laws.values())).astype(object)
+    return {
+        x: np.array([mixture[z] for z in laws], dtype=object) @ rows
+        for x, mixture in mixtures.items()
+    }
