@@ -53,8 +53,8 @@ def exact_total_variation(
     Parameters
     ----------
     n, q, m, shuffler, clear_share
-        As in `ikos.security_level`, and small: at most `MAX_CASES` combinations of two inputs and a
-        view.
+        As in `ikos.security_level`, and small: at most `ikos.counts.exact_views.MAX_CASES`
+        combinations of two inputs and a view.
     case : {"worst", "offset", "independent"}
         The inputs X and X', which have the same sum. "worst" is the maximum over all pairs. In
         average-case security (BBGN20, Section 6), both are uniform, and the result is a mean:
@@ -148,8 +148,8 @@ def exact_private_delta(
         The epsilon of the noise alone, by default all of it. `ikos.private_message_count` has the
         one that a private sum uses.
     n, q, m, epsilon, shuffler, clear_share
-        As in `ikos.private_message_count`, and small: at most a tenth of `MAX_CASES` combinations
-        of two inputs and a view.
+        As in `ikos.private_message_count`, and small: at most a tenth as many cases as in
+        `exact_total_variation`.
 
     Returns
     -------
