@@ -33,6 +33,7 @@ _MAX_SIZE = 64  # of users, group and messages: larger ones have too many cases
 _LARGEST = 1 << 62  # number of choices of shares, and code of a view: exact in 64 bits
 _NOISE_BITS = 200
 _NOISE_COST = 10  # of a case with noise, whose probabilities are long integers
+_PAIR_COST = 10  # of a pair of inputs with an offset
 
 Inputs = tuple[int, ...]  # a multiset: the values of all users, sorted
 Law = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -226,7 +227,8 @@ def _checked(
     columns, length = (messages, users) if parallel else (1, messages * users)
     inputs = math.comb(users + order - 1, users)
     views = math.comb(length + order - 1, length) ** columns
-    cases = inputs * views * max(cost * inputs, order ** (messages - 1))
+    counted = views * max(cost * inputs, order ** (messages - 1))
+    cases = inputs * max(counted, _PAIR_COST * inputs**2)  # about as many offsets as inputs
     largest = max(order ** ((messages - 1) * users), (length + 1) ** ((order - 1) * columns))
     if cases > MAX_CASES or largest > _LARGEST:
         what = f"must be smaller for all views to be counted with q = {order} and m = {messages}"
