@@ -180,6 +180,24 @@ def published_amplification(local: float, delta: float, n: int, sparsity: int, t
     return found
 
 
+def published_binary_amplification(local: float, delta: float, n: int) -> float:
+    """Return sqrt(14 ln(2/delta) (e^local + 1) / (n - 1)), Section 5's form for two values.
+
+    What n shuffled bits guarantee by BBGN19's Theorem 3.1, each by randomized response and
+    local-private by itself; ValueError outside its conditions, as for `published_amplification`, of
+    which it is the case s = 1 and t = 2. `ikos.accounting.response_epsilon` is smaller.
+
+    Examples
+    --------
+    >>> from ikos.accounting import response_epsilon
+    >>> published = published_binary_amplification(2, 1e-8, 10**6)
+    >>> exact = response_epsilon(1e-8, 10**6, 2, 2 / (math.exp(2) + 1))
+    >>> print(f"{published:.4f} {exact:.4f}")
+    0.0474 0.0130
+    """
+    return published_amplification(local, delta, n, 1, 2)
+
+
 def published_local_epsilon(
     epsilon: float, delta: float, n: int, sparsity: int, t: float | None = None
 ) -> tuple[float, float]:
