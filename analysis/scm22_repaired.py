@@ -1,4 +1,7 @@
-"""SCM22's probabilities of random answers with the gaps closed in their proofs, and its errors."""
+"""SCM22's probabilities of random answers with the gaps closed in their proofs, and its errors.
+
+`repaired_gamma` is Lemma 4.5 (Appendix A) and Theorem 4.1 with their gaps closed.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,25 @@ import math
 from fractions import Fraction
 
 from ikos._validation import integer, number
-from ikos.accounting.scm22 import budget, closed_gamma, response_shares
+from ikos.accounting.scm22 import budget, closed_gamma, published_gamma, response_shares
+
+
+def corollary_4_3_share(epsilon: float | Fraction, delta: float | Fraction, times: int) -> float:
+    """Return the epsilon per mechanism of SCM22's Corollary 4.3, as printed.
+
+    ``times`` mechanisms, (eps', delta')-private with eps' = eps / (2 sqrt(2 r ln(1/delta))), are
+    together (eps, r delta' + delta)-private. For epsilon from 1 to 6 Section 4.3 has 12 for 2. It
+    follows from Theorem 4.2 for delta up to 0.7, where `ikos.accounting.composition.advanced_share`
+    is larger, and is false for delta near 1: see the errata of the documentation.
+
+    Examples
+    --------
+    >>> round(corollary_4_3_share(0.95, 1e-6, 10), 4)
+    0.0286
+    """
+    eps, small = budget(epsilon, delta)
+    count = integer("times", times, low=1)
+    return eps / ((2 if eps <= 1 else 12) * math.sqrt(2 * count * math.log(1 / small)))
 
 
 def dimension_free_gamma(
@@ -57,6 +78,79 @@ def repaired_gamma(
     return (steps + 1) * max(square, 27 / each) / others * (1 + 1e-12)
 
 
+def theorem_4_6_precision(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, t: int = 1
+) -> float:
+    """Return the k of SCM22's Theorem 4.6, a real number, also for t = 1.
+
+    The cube root of ``(n-1) eps^2 / (112 d ln(1/delta) ln(2t/delta))``, with 4032 for 112 if
+    epsilon is above 1. For t = 1 the paper goes on to `ikos.accounting.scm22.published_precision`.
+
+    Examples
+    --------
+    >>> round(theorem_4_6_precision(0.95, 0.5, 50_000, 100), 4)  # Section 4.5: 2.0643
+    1.6125
+    """
+    return float((2 * published_gamma(epsilon, delta, n, d, 1, t)) ** (-1 / 3))
+
+
+def theorem_4_6_error(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    d: int,
+    gamma: float,
+    t: int = 1,
+) -> float:
+    """Return SCM22's Theorem 4.6, the bound on its normalized mean squared error at its k.
+
+    ``2 t d^(8/3) (14 ln(1/delta) ln(2t/delta))^(2/3) / ((1 - gamma)^2 n^(5/3) eps^(4/3))``, with 8
+    for 2 and 63 for 14 if epsilon is above 1. What it measures: `published_error`.
+
+    Examples
+    --------
+    >>> round(theorem_4_6_error(0.95, 0.5, 50_000, 100, 0.3, 2), 6)
+    0.205691
+    """
+    eps, small = budget(epsilon, delta)
+    _, share = response_shares(gamma)
+    first, inner = (2, 14) if eps <= 1 else (8, 63)
+    logs = math.log(1 / small) * math.log(2 * t / small)
+    scale = d ** (8 / 3) / (share**2 * n ** (5 / 3))
+    return float(scale * first * t * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
+
+
+def corollary_4_7_deviation(
+    epsilon: float | Fraction,
+    delta: float | Fraction,
+    n: int,
+    d: int,
+    gamma: float,
+    t: int = 1,
+) -> float:
+    """Return SCM22's Corollary 4.7, the root of Theorem 4.6's bound (sigma-hat).
+
+    Examples
+    --------
+    >>> round(corollary_4_7_deviation(0.95, 0.5, 50_000, 100, 0.3, 2), 4)
+    0.4535
+    """
+    return math.sqrt(theorem_4_6_error(epsilon, delta, n, d, gamma, t))
+
+
+def single_deviation(
+    epsilon: float | Fraction, delta: float | Fraction, n: int, d: int, gamma: float
+) -> float:
+    """Return the root of SCM22's error for t = 1 (sigma', Section 4.5).
+
+    Examples
+    --------
+    >>> round(single_deviation(0.95, 0.5, 50_000, 100, 0.3), 4)
+    0.2188
+    """
+    return math.sqrt(published_error(epsilon, delta, n, d, gamma))
+
+
 def published_error(
     epsilon: float | Fraction,
     delta: float | Fraction,
@@ -71,13 +165,11 @@ def published_error(
     of reports of a coordinate for t = 1 whatever t is. ``gamma`` is the probability at that k,
     below 1; it enters as (1 - gamma)^-2.
     """
+    if t > 1:
+        return theorem_4_6_error(epsilon, delta, n, d, gamma, t)
     eps, small = budget(epsilon, delta)
     _, share = response_shares(gamma)
     scale = d ** (8 / 3) / (share**2 * n ** (5 / 3))
-    if t > 1:
-        logs = math.log(1 / small) * math.log(2 * t / small)
-        first, inner = (2, 14) if eps <= 1 else (8, 63)
-        return float(scale * first * t * (inner * logs) ** (2 / 3) / eps ** (4 / 3))
     log = math.log(2 / small)
     if eps <= 1:
         terms = (98 ** (1 / 3) * log ** (2 / 3) / eps ** (4 / 3), 18 / (4 * eps) ** (2 / 3))

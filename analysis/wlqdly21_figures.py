@@ -43,7 +43,11 @@ from ikos.accounting.wlqdly21 import (
 )
 from ikos.baselines import PCKVGRR, PCKVUE, Collision, KeyValueBaseline, PrivKV
 from ikos.plots.figures import Figure
-from ikos.statistics import projected_frequencies
+from ikos.statistics import (
+    maximum_absolute_error,
+    projected_frequencies,
+    total_variation_error,
+)
 
 EPSILONS = (0.001, 0.01, 0.1, 0.2, 0.4, 0.8, 1.0, 1.5, 2.0, 2.5, 3.0)
 SPARSITIES = (4, 8, 16, 32)
@@ -178,9 +182,8 @@ def simulated(
 def errors(estimate: NDArray[np.float64], people: People) -> tuple[float, float]:
     """Return TVE and MAE of the frequencies (6.1), after the projection."""
     n, s = people.events.shape
-    near = projected_frequencies(estimate / n, s).reshape(-1)
-    away = np.abs(near - people.counts / n)
-    return float(away.sum()), float(away.max())
+    near, truth = projected_frequencies(estimate / n, s).reshape(-1), people.counts / n
+    return total_variation_error(near, truth), maximum_absolute_error(near, truth)
 
 
 def guess_errors(people: People) -> tuple[float, float]:

@@ -25,7 +25,13 @@ from ikos.accounting.blanket_convolution import (
     sets_report,
 )
 from ikos.accounting.composition import advanced_composition, optimal_delta, optimal_local_epsilon
-from ikos.accounting.digits_bbgn20 import DigitParameters, optimized_digits, paper_digits
+from ikos.accounting.digits_bbgn20 import (
+    DigitParameters,
+    digits_delta,
+    optimized_digits,
+    paper_digits,
+    recursive_digits,
+)
 from ikos.accounting.shuffled_response import (
     ACCOUNTANTS,
     response_accountant,
@@ -47,6 +53,7 @@ __all__ = [
     "amplified_local_epsilon",
     "binary_response_delta",
     "binary_response_gamma",
+    "digits_delta",
     "discrete_report",
     "gaussian_delta",
     "gaussian_mu",
@@ -57,6 +64,7 @@ __all__ = [
     "optimal_local_epsilon",
     "optimized_digits",
     "paper_digits",
+    "recursive_digits",
     "report_delta",
     "report_epsilon",
     "response_accountant",

@@ -15,11 +15,22 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache, partial
+from typing import Any
 
-from ikos._validation import MAX_PROTOCOL_USERS, InvalidValue, choice, integer, number
+from ikos._validation import (
+    MAX_PROTOCOL_USERS,
+    InvalidType,
+    InvalidValue,
+    choice,
+    integer,
+    number,
+    ordered,
+    round_down,
+    round_up,
+)
 from ikos.accounting.blanket import LEAST_GAMMA, ResponseBlanket
 from ikos.accounting.composition import advanced_composition, composed_divergence
 from ikos.accounting.shuffled_response import (
@@ -35,9 +46,12 @@ from ikos.numeric.search import bisect, last_safe
 from ikos.primitives.randomized_response import grid_up, response_variance
 
 COMPOSITIONS = ("numerical", "advanced", "basic")  # from the tightest to the simplest
+FREE_COMPOSITIONS = ("numerical", "basic")  # of digits whose probabilities are not chosen here
 MIN_DELTA = math.nextafter(1e-100, 0)
 MAX_MESSAGES = 8
 MAX_VALUES = 1 << 20  # of all digits together in a search: rounding is then negligible
+_MAX_PRECISION = 1 << 52
+_MAX_DOMAIN = 1 << 30  # sums over 10^9 users fit in 64 bits
 _CELLS = 120  # steps of the lattice up to epsilon
 
 
@@ -48,7 +62,22 @@ class DigitParameters:
     Values are integers in {0..precision}. Digit j has ``domains[j]`` values, counts ``places[j]``
     steps (the last counts 1), and is replaced by a uniform one with probability ``gammas[j]``;
     ``accountants`` names the accountant of each digit's guarantee, and is empty if losses are
-    composed.
+    composed. By itself this proves nothing: see `digits_delta`.
+
+    Parameters
+    ----------
+    precision : int
+        Up to 2^52.
+    domains, places : sequence of int
+        As many of each as digits, up to 8. ValueError if some digit does not fit its domain.
+    gammas : sequence of float or Fraction
+        Probabilities in (0, 1], rounded up to multiples of 2^-53.
+
+    Examples
+    --------
+    >>> digits = DigitParameters(11, (3, 4), (4, 1), (0.1, 0.25))
+    >>> digits.split(10)
+    (2, 2)
     """
 
     precision: int
@@ -56,6 +85,41 @@ class DigitParameters:
     places: tuple[int, ...]
     gammas: tuple[Fraction, ...]
     accountants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        def items(name: str) -> Iterable[object]:
+            return ordered(name, getattr(self, name))
+
+        largest = integer("precision", self.precision, low=1, high=_MAX_PRECISION)
+        domains = tuple(integer("domains", k, low=2, high=_MAX_DOMAIN) for k in items("domains"))
+        places = tuple(integer("places", each, low=1, high=largest) for each in items("places"))
+        gammas = [number("gammas", each, low=LEAST_GAMMA, high=1) for each in items("gammas")]
+        chances = tuple(map(grid_up, gammas))
+        vars(self).update(precision=largest, domains=domains, places=places, gammas=chances)
+        if not len(domains) == len(places) == len(gammas) or not 1 <= len(domains) <= MAX_MESSAGES:
+            raise InvalidValue(
+                "domains",
+                f"must be 1 to {MAX_MESSAGES}, as many as places and gammas, got {len(domains)} "
+                f"with {len(places)} and {len(gammas)}",
+            )
+        for k, place in zip(domains, places, strict=True):
+            if largest // place >= k:
+                raise InvalidValue(
+                    "domains",
+                    f"must hold the digits of this precision and these places, up to "
+                    f"{largest // place}, got {k}",
+                )
+            largest = min(largest, place - 1)
+        if largest:
+            raise InvalidValue("places", f"must end with 1, got {places[-1]}")
+
+    def split(self, encoded: Any) -> tuple[Any, ...]:
+        """Return the digits, most significant first, of integers in {0..precision}."""
+        digits = []
+        for place in self.places:
+            digit, encoded = divmod(encoded, place)
+            digits.append(digit)
+        return tuple(digits)
 
     def mse(self, n: int, rounding: Fraction = Fraction(1, 4)) -> float:
         """Return the bound on the mean squared error of the sum of n values in [0, 1].
@@ -81,10 +145,57 @@ def _layout(radices: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(radices[j + 1 :]) for j in range(len(radices)))
 
 
+def recursive_digits(
+    precisions: Sequence[int], gammas: Sequence[float | Fraction]
+) -> DigitParameters:
+    """Return the digits of BBGN20's Algorithms 3 and 4 for given precisions and probabilities.
+
+    Digit j of x in [0, 1] is floor(p_1 ... p_j x) - p_j floor(p_1 ... p_(j-1) x), the last one of
+    x rounded at random to p_1 ... p_m steps. Nothing is proved by itself: see `digits_delta`.
+
+    Parameters
+    ----------
+    precisions : sequence of int
+        p_1, ..., p_m: 1 to 8 integers.
+    gammas : sequence of float or Fraction
+        Probability of a uniform answer for each digit, on {0..p_j}, or {0..p_m + 1} for the last.
+
+    Notes
+    -----
+    A value is rounded before it is split. So a last digit of p_m, which the paper sends, is a carry
+    here; the sum is the same.
+
+    Examples
+    --------
+    BBGN20's example, x = 0.2342 with precisions 10 and 100, is rounded to 234 or, with probability
+    0.2, to 235 steps. Its digits are 2, and 34 or 35:
+
+    >>> digits = recursive_digits((10, 100), (0.01, 0.05))
+    >>> digits.split(234), digits.split(235)
+    ((2, 34), (2, 35))
+    >>> digits.domains
+    (11, 102)
+    """
+    radices = [integer("precisions", p, low=1) for p in ordered("precisions", precisions)]
+    if not radices or math.prod(radices) > _MAX_PRECISION:
+        raise InvalidValue("precisions", "must be at least one, with a product of at most 2^52")
+    chances = tuple(ordered("gammas", gammas))
+    if len(chances) != len(radices):
+        raise InvalidValue(
+            "gammas", f"must be {len(radices)}, one for each precision, got {len(chances)}"
+        )
+    return DigitParameters(math.prod(radices), _domains(radices), _layout(radices), chances)
+
+
+def _domains(radices: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of values of Algorithm 3's digits."""
+    return (*(p + 1 for p in radices[:-1]), radices[-1] + 2)
+
+
 def published_precisions(n: int, messages: int) -> tuple[int, ...]:
     """Return the precisions p_j of BBGN20, Theorem 4.2, rounded to integers of at least 1.
 
-    p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``.
+    p_j = n^(3^(j - m - 1)) for n >= 3 users and m ``messages``: the first choice of the theorem.
     """
     users = integer("n", n, low=3)
     m = integer("messages", messages, low=1, high=MAX_MESSAGES)
@@ -114,7 +225,7 @@ def paper_digits(
     radices = published_precisions(users, messages)
     choice("composition", composition, COMPOSITIONS[1:])
     choice("accountant", accountant, ACCOUNTANTS)
-    domains = (*(p + 1 for p in radices[:-1]), radices[-1] + 2)
+    domains = _domains(radices)
     even = [1 / len(radices)] * len(radices)
     gammas, proved = _split_gammas(users, domains, even, eps, small, composition, accountant)
     if max(gammas) == 1:
@@ -376,3 +487,63 @@ def _composed_gammas(
     bend = [gaussian_log_delta(low_eps, mu * math.exp(half)) for half in (-0.005, 0.005)]
     scale = last_safe(excess, (bend[1] - bend[0]) / 0.02)
     return gammas(math.exp(scale)), scale
+
+
+def accounted_digits(
+    digits: DigitParameters, n: int, epsilon: Fraction, composition: str
+) -> tuple[DigitParameters, float]:
+    """Return digits with the accountants that prove a delta, and that delta, rounded up."""
+    pairs = list(zip(digits.domains, digits.gammas, strict=True))
+    deviations = [math.sqrt(2 * k / (float(gamma) * n)) * float(1 - gamma) for k, gamma in pairs]
+    if composition == "numerical" and len(pairs) > 1:
+        mu = max(math.hypot(*deviations), 1e-100)
+        low_eps = round_down(epsilon)
+        expected = max(math.exp(gaussian_log_delta(low_eps, mu)), MIN_DELTA)
+        blankets = [ResponseBlanket(n, k, gamma) for k, gamma in pairs]
+        delta = composed_divergence(low_eps, blankets, delta=expected, cells=_CELLS)
+        return replace(digits, accountants=()), delta
+    # Any split of epsilon is sound. This one has about the same exponent for all digits.
+    spread = sum(map(Fraction, deviations))
+    parts = [epsilon * Fraction(each) / spread if spread else epsilon for each in deviations]
+    deltas, known = [], []
+    for part, (k, gamma) in zip(parts, pairs, strict=True):
+        deltas.append(Fraction(response_delta(part, n, k, gamma)))
+        known.append(response_accountant(part, n, k, gamma))
+    return replace(digits, accountants=tuple(known)), min(1.0, round_up(sum(deltas, Fraction(0))))
+
+
+def digits_delta(
+    epsilon: float | Fraction, n: int, digits: DigitParameters, *, composition: str = "numerical"
+) -> float:
+    """Return a delta for which all shuffled digits together are (epsilon, delta)-private.
+
+    For both orders of any two values of a user; an upper bound, rounded up. Of a digit by itself it
+    is `response_delta`.
+
+    Parameters
+    ----------
+    epsilon : float
+        From 1e-6 to 100.
+    n : int
+        Number of users who follow the protocol, up to 10^9.
+    digits : DigitParameters
+        Such as those of `recursive_digits`.
+    composition : {"numerical", "basic"}
+        Composition of the exact losses, or a sum of deltas for a split of epsilon.
+
+    Notes
+    -----
+    ValueError if exact losses would take too long; use "basic" then.
+
+    Examples
+    --------
+    >>> digits = recursive_digits((10, 100), (0.01, 0.05))
+    >>> f"{digits_delta(1, 10**5, digits):.1e} {digits_delta(1, 10**6, digits):.1e}"
+    '2.7e-06 2.2e-39'
+    """
+    eps = number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON)
+    users = integer("n", n, low=1, high=MAX_PROTOCOL_USERS)
+    if not isinstance(digits, DigitParameters):
+        raise InvalidType("digits", f"must be DigitParameters, got {type(digits).__name__}")
+    method = choice("composition", composition, FREE_COMPOSITIONS)
+    return accounted_digits(digits, users, eps, method)[1]

@@ -87,6 +87,18 @@ def checked(
     return ProtocolTerms(users, domain, *budget, honest)
 
 
+def refuse_unproved(name: str, proved: float, terms: ProtocolTerms) -> None:
+    """Refuse a caller's probabilities of random answers that prove too large a delta."""
+    if proved > terms.delta:
+        found = f"a delta of {at_least(proved, 3)}" if proved < 1 else "nothing"
+        raise InvalidValue(
+            name,
+            f"must ask for more random answers: for epsilon = {float(terms.epsilon):g} and "
+            f"{terms.min_honest} users it proves {found}, where delta = "
+            f"{float(terms.delta):.3g} is wanted",
+        )
+
+
 @dataclass(frozen=True)
 class Description:
     """The properties that follow from a protocol's parameters; ``settings`` is their printed form.

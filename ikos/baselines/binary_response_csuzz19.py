@@ -14,18 +14,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, choice, integer
+from ikos._validation import InvalidValue, choice, integer, number, round_up
 from ikos.accounting.binary_response import (
     MAX_BITS,
+    binary_response_delta,
     binary_response_gamma,
     composed_gamma,
     published_gamma,
 )
-from ikos.baselines.base import Description, NumberBaseline, checked, numbers_of, read_only_view
+from ikos.accounting.blanket import LEAST_GAMMA
+from ikos.baselines.base import (
+    Description,
+    NumberBaseline,
+    checked,
+    numbers_of,
+    read_only_view,
+    refuse_unproved,
+)
 from ikos.data.domains import number_bounds
 from ikos.data.encoding import steps_of
 from ikos.primitives.modular import blocks
-from ikos.primitives.randomized_response import debias
+from ikos.primitives.randomized_response import debias, grid_up
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind
@@ -48,7 +57,7 @@ class BitProtocol(NumberBaseline):
     messages: int
 
     def _bits_described(
-        self, theorem: str, *conditions: Condition, local: bool = False
+        self, theorem: str, *conditions: Condition, delta: float | None = None, local: bool = False
     ) -> Description:
         # A user's r bits change the debiased sum by at most r/(1 - gamma) steps of 1/r.
         return self._described(
@@ -58,6 +67,7 @@ class BitProtocol(NumberBaseline):
             *conditions,
             influence=self.domain.width / float(1 - self.gamma),
             sent=(self.messages, 1),
+            delta=delta,
             local=local,
         )
 
@@ -106,10 +116,12 @@ class ShuffledBits(BitProtocol):
     """All users' bits are shuffled, and the analyzer sees the number of ones."""
 
     accountant: str
+    proved_delta: float
 
     def _describe(self) -> Description:
         honest = Condition(Kind.PARTIES, "the shuffler is honest")
-        return self._bits_described(_THEOREMS[self.accountant], honest, self._answering)
+        theorem = _THEOREMS[self.accountant]
+        return self._bits_described(theorem, honest, self._answering, delta=self.proved_delta)
 
 
 def _informative(gamma: Fraction, honest: int) -> Fraction:
@@ -135,11 +147,17 @@ class BinaryRandomizedResponse(ShuffledBits):
     accountant : {"exact", "csuzz19"}
         How gamma is chosen: exactly, or by the published lambda, a dozen times as large, which
         requires epsilon <= 1 (`ikos.accounting.binary_response`).
+    gamma : float or Fraction, optional
+        Probability of a random answer, rounded up to a multiple of 2^-53: CSUZZ19's lambda / n. Its
+        guarantee is exact, with the delta that is proved; ValueError if that is larger than
+        ``delta``. By default the least gamma found.
 
     Attributes
     ----------
     gamma : Fraction
         Probability of a random answer, a multiple of 2^-53.
+    proved_delta : float
+        The delta of the guarantee: ``delta``, or what is proved for a given ``gamma``.
     mse : float
         The exact supremum over all values, n / (4 (1 - gamma)^2): the price of one bit. For values
         that are bits, with ``integers``, n (gamma/2) (1 - gamma/2) / (1 - gamma)^2: hardly a
@@ -155,6 +173,10 @@ class BinaryRandomizedResponse(ShuffledBits):
     ...     print(round(of_bits.mse ** 0.5, 1))
     7.0
     7.0
+    >>> lam = 150
+    >>> given = BinaryRandomizedResponse(10**4, epsilon=1, delta=1e-8, gamma=lam / 10**4)
+    >>> f"{given.guarantee.delta:.1e}"
+    '3.9e-12'
     """
 
     def __init__(
@@ -164,6 +186,7 @@ class BinaryRandomizedResponse(ShuffledBits):
         delta: float | Fraction,
         *,
         accountant: str = "exact",
+        gamma: float | Fraction | None = None,
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
@@ -171,9 +194,17 @@ class BinaryRandomizedResponse(ShuffledBits):
     ) -> None:
         terms = checked(n, number_bounds(lower, upper, integers), epsilon, delta, min_honest)
         choice("accountant", accountant, ("exact", "csuzz19"))
-        least_gamma = binary_response_gamma if accountant == "exact" else published_gamma
-        gamma = _informative(least_gamma(*terms._budget), terms.min_honest)
-        self._init(terms, accountant=accountant, messages=1, gamma=gamma)
+        proved = round_up(terms.delta)
+        if gamma is None:
+            least_gamma = binary_response_gamma if accountant == "exact" else published_gamma
+            chance = _informative(least_gamma(*terms._budget), terms.min_honest)
+        elif accountant == "exact":
+            chance = grid_up(number("gamma", gamma, low=LEAST_GAMMA, high=1 - LEAST_GAMMA))
+            proved = binary_response_delta(terms.epsilon, terms.min_honest, chance)
+            refuse_unproved("gamma", proved, terms)
+        else:
+            raise InvalidValue("gamma", "is chosen by accountant='csuzz19'")
+        self._init(terms, accountant=accountant, messages=1, gamma=chance, proved_delta=proved)
 
 
 def default_messages(epsilon: Fraction, n: int) -> int:
@@ -238,7 +269,10 @@ class UnaryEncoding(ShuffledBits):
             of_one_bit = "exact" if accountant == "composition" else "csuzz19"
             gamma = composed_gamma(*terms._budget, bits, accountant=of_one_bit)
         gamma = _informative(gamma, terms.min_honest)
-        self._init(terms, accountant=accountant, messages=bits, gamma=gamma)
+        self._init(
+            terms, accountant=accountant, messages=bits, gamma=gamma,
+            proved_delta=round_up(terms.delta),
+        )  # fmt: skip
 
     def shuffle(
         self, messages: NDArray[Any], rng: RandomSource | None = None, *, order: str = "sorted"

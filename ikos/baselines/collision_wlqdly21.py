@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.accounting.wlqdly21 import MAX_VALUES, collision_parameters, collision_variances
 from ikos.baselines.base import Description
-from ikos.baselines.key_values import SetResponse, events_of
+from ikos.baselines.key_values import SetResponse, events_of, key_value_terms
+from ikos.data.domains import SparseTernary
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 
@@ -150,12 +151,15 @@ class Collision(SetResponse):
     ----------
     n, domain, epsilon, delta, local_epsilon, min_honest
         As for `KeyValueBaseline`. Shuffled messages have a much smaller error.
+    t : int, optional
+        Number of hash values: above the sparsity, at least twice that if delta is positive, and at
+        most 2^16. By default the number with the smallest error that
+        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
 
     Attributes
     ----------
     t : int
-        Number of hash values, with the smallest error that
-        ``ikos.accounting.wlqdly21.collision_parameters`` finds.
+        Number of hash values.
     gamma : Fraction
         Probability of a uniform value, t / (s e^eps + t - s) for a local guarantee eps.
 
@@ -172,15 +176,35 @@ class Collision(SetResponse):
     >>> shuffled = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6)
     >>> local.t, shuffled.t, round(local.mse / shuffled.mse)
     (8, 111, 41)
+    >>> published = Collision(10_000, SparseTernary(8, 2), epsilon=1, delta=1e-6, t=9)
+    >>> round(published.mse / shuffled.mse, 1)
+    3.6
     """
 
     t: int
 
+    def __init__(
+        self,
+        n: int,
+        domain: SparseTernary,
+        epsilon: float | Fraction,
+        delta: float | Fraction = 0,
+        *,
+        t: int | None = None,
+        local_epsilon: float | Fraction | None = None,
+        min_honest: int | None = None,
+    ) -> None:
+        values = None if t is None else integer("t", t, low=2, high=MAX_VALUES)
+        terms, most = key_value_terms(n, domain, epsilon, delta, local_epsilon, min_honest)
+        self._init(terms, **self._calibrated(terms, most, values))
+
     @classmethod
-    def _calibrated(cls, terms: Any, most: Fraction | None) -> dict[str, object]:
+    def _calibrated(
+        cls, terms: Any, most: Fraction | None, t: int | None = None
+    ) -> dict[str, object]:
         d, s = terms.domain.dimension, terms.domain.sparsity
         best = collision_parameters(
-            terms.min_honest, d, s, terms.epsilon, terms.delta, most_local=most
+            terms.min_honest, d, s, terms.epsilon, terms.delta, most_local=most, t=t
         )
         return {
             "t": best.t,

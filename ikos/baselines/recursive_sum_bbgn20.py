@@ -7,7 +7,6 @@ Balle, Bell, Gascon, Nissim, *The Privacy Blanket of the Shuffle Model*, CRYPTO 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -15,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, choice, integer
-from ikos.accounting.blanket import TooManyTermsError
+from ikos._validation import InvalidValue, choice, integer, number, round_up
+from ikos.accounting.blanket import LEAST_GAMMA, TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
+    FREE_COMPOSITIONS,
     MAX_MESSAGES,
     DigitParameters,
+    accounted_digits,
     optimized_digits,
     paper_digits,
 )
@@ -30,7 +31,13 @@ from ikos.accounting.shuffled_response import (
     response_accountant,
     response_gamma,
 )
-from ikos.baselines.base import Description, NumberBaseline, checked
+from ikos.baselines.base import (
+    Description,
+    NumberBaseline,
+    ProtocolTerms,
+    checked,
+    refuse_unproved,
+)
 from ikos.counts import SHUFFLERS
 from ikos.data.domains import number_bounds
 from ikos.data.encoding import steps_of
@@ -51,6 +58,7 @@ class DigitProtocol(NumberBaseline):
 
     digits: DigitParameters
     shuffler: str
+    proved_delta: float
 
     @abstractmethod
     def _theorem(self) -> str:
@@ -73,6 +81,7 @@ class DigitProtocol(NumberBaseline):
             collusion(0),
             influence=self.domain.width * steps,
             sent=(len(domains), bits),
+            delta=self.proved_delta,
         )
 
     @property
@@ -100,16 +109,10 @@ class DigitProtocol(NumberBaseline):
             return [0] * len(domains)
         return [sum(domains[:j]) for j in range(len(domains))]
 
-    def _digits(self, encoded: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-        """Yield the digits of encoded values, the most significant first."""
-        for place in self.digits.places:
-            digit, encoded = np.divmod(encoded, place)
-            yield digit
-
     def _messages(self, values: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:
         encoded = steps_of(values, self.domain, self.digits.precision, rng)
         messages = np.empty((len(self.digits.domains), values.size), dtype=np.int64)
-        for j, digit in enumerate(self._digits(encoded)):
+        for j, digit in enumerate(self.digits.split(encoded)):
             messages[j] = respond(digit, self.digits.domains[j], self.digits.gammas[j], rng)
             messages[j] += self._labels[j]
         return messages
@@ -145,6 +148,15 @@ class DigitProtocol(NumberBaseline):
         return self.domain.total(total / digits.precision, users)
 
 
+def _accounted(
+    name: str, digits: DigitParameters, terms: ProtocolTerms, composition: str
+) -> tuple[DigitParameters, float]:
+    """Return a caller's digits with the delta that is proved; ValueError if it is too large."""
+    digits, proved = accounted_digits(digits, terms.min_honest, terms.epsilon, composition)
+    refuse_unproved(name, proved, terms)
+    return digits, proved
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class PrivacyBlanket(DigitProtocol):
     """One message per user: its rounded value, or with some probability a uniform one.
@@ -160,11 +172,17 @@ class PrivacyBlanket(DigitProtocol):
     precision : int, optional
         Steps p of the encoding; by default the number with the smallest error that a search finds,
         or for ``integers`` ``upper - lower``, if it is smaller.
+    gamma : float or Fraction, optional
+        Probability of a uniform answer for a given ``precision``, rounded up to a multiple of
+        2^-53; by default the least found. ValueError if it proves a larger ``delta`` than that
+        requested. The guarantee has the delta that is proved.
 
     Attributes
     ----------
     digits : DigitParameters
         The domain, and the probability of a uniform answer.
+    proved_delta : float
+        The delta of the guarantee: ``delta``, or what is proved for a given ``gamma``.
 
     Examples
     --------
@@ -180,6 +198,7 @@ class PrivacyBlanket(DigitProtocol):
         delta: float | Fraction,
         *,
         precision: int | None = None,
+        gamma: float | Fraction | None = None,
         min_honest: int | None = None,
         lower: float = 0.0,
         upper: float = 1.0,
@@ -188,22 +207,28 @@ class PrivacyBlanket(DigitProtocol):
         bounds = number_bounds(lower, upper, integers)
         terms = checked(n, bounds, epsilon, delta, min_honest)
         eps, small, honest = terms._budget
+        proved_delta = round_up(small)
 
         def digits_of(p: int) -> DigitParameters:
-            gamma = grid_up(response_gamma(eps, small, honest, p + 1))
-            if gamma == 1:
+            least = grid_up(response_gamma(eps, small, honest, p + 1))
+            if least == 1:
                 raise InvalidValue("precision", f"must be smaller, got {p}: every answer is random")
-            proved = response_accountant(eps, honest, p + 1, gamma)
-            return DigitParameters(p, (p + 1,), (1,), (gamma,), (proved,))
+            proved = response_accountant(eps, honest, p + 1, least)
+            return DigitParameters(p, (p + 1,), (1,), (least,), (proved,))
 
-        if precision is None:
+        if gamma is not None:
+            chance = number("gamma", gamma, low=LEAST_GAMMA, high=1 - LEAST_GAMMA)
+            p = integer("precision", precision, low=1, high=MAX_PRECISION)
+            digits = DigitParameters(p, (p + 1,), (1,), (chance,))
+            digits, proved_delta = _accounted("gamma", digits, terms, "basic")
+        elif precision is None:
             digits = optimized_digits(honest, eps, small, 1, composition="basic")
             p = bounds.precision(digits.precision, digits.precision)
             if p < digits.precision:  # fewer values need fewer random answers
                 digits = digits_of(p)
         else:
             digits = digits_of(integer("precision", precision, low=1, high=MAX_PRECISION))
-        self._init(terms, digits=digits, shuffler="parallel")
+        self._init(terms, digits=digits, shuffler="parallel", proved_delta=proved_delta)
 
     def _theorem(self) -> str:
         return THEOREMS[self.digits.accountants[0]]
@@ -231,15 +256,17 @@ class RecursiveSum(DigitProtocol):
     ----------
     n, epsilon, delta, min_honest, lower, upper, integers
         As for `Baseline`; the guarantee covers all messages together.
-    messages : int
-        Digits, 1 to 8.
-    parameters : {"optimized", "paper"}
+    messages : int, optional
+        Digits, 1 to 8; by default 2, or those of ``parameters``.
+    parameters : {"optimized", "paper"} or DigitParameters
         Domains and budget split from a search for the smallest error, or by BBGN20's Theorem 4.2,
-        with probabilities that count every value of the domains (docs/errata.md).
+        with probabilities that count every value of the domains (docs/errata.md). Or any digits,
+        such as those of ``ikos.accounting.recursive_digits``: ValueError if they prove a larger
+        ``delta`` than that requested. The guarantee has the delta that is proved for them.
     composition : {"numerical", "advanced", "basic"}, optional
         How the messages' guarantees are composed. By default "numerical", but "basic" for the
         paper's parameters (which allow only "advanced" instead) and where exact losses would take
-        too long. The attribute states the choice.
+        too long. Not "advanced" for given digits. The attribute states the choice.
     shuffler : {"parallel", "single"}
         One shuffler per digit, or one for all of them, with labels (Section 2.4).
 
@@ -247,15 +274,26 @@ class RecursiveSum(DigitProtocol):
     ----------
     digits : DigitParameters
         Domains, place values, and the probability of a uniform answer for each digit.
+    proved_delta : float
+        The delta of the guarantee: ``delta``, or what is proved for given digits.
 
     Examples
     --------
     >>> protocol = RecursiveSum(10**4, epsilon=1, delta=1e-8)
     >>> protocol.digits.domains, protocol.mse < 90
     ((3, 5), True)
+
+    Precisions and probabilities of Algorithms 3 and 4, and what 0.2342 is sent as:
+
+    >>> from ikos.accounting import recursive_digits
+    >>> from ikos.testing import DeterministicRandom
+    >>> digits = recursive_digits((10, 100), (0.01, 0.05))
+    >>> protocol = RecursiveSum(2 * 10**5, epsilon=1, delta=1e-8, parameters=digits)
+    >>> f"{protocol.guarantee.delta:.0e}", protocol.report(0.2342, DeterministicRandom(0)).tolist()
+    ('3e-10', [2, 34])
     """
 
-    parameters: str
+    parameters: str | DigitParameters
     composition: str
 
     def __init__(
@@ -264,8 +302,8 @@ class RecursiveSum(DigitProtocol):
         epsilon: float | Fraction,
         delta: float | Fraction,
         *,
-        messages: int = 2,
-        parameters: str = "optimized",
+        messages: int | None = None,
+        parameters: str | DigitParameters = "optimized",
         composition: str | None = None,
         shuffler: str = "parallel",
         min_honest: int | None = None,
@@ -274,25 +312,47 @@ class RecursiveSum(DigitProtocol):
         integers: bool = False,
     ) -> None:
         terms = checked(n, number_bounds(lower, upper, integers), epsilon, delta, min_honest)
-        m = integer("messages", messages, low=1, high=MAX_MESSAGES)
-        searched = choice("parameters", parameters, PARAMETERS) == "optimized"
-        allowed = COMPOSITIONS if searched else COMPOSITIONS[1:]
-        method = "numerical" if searched else "basic"
+        free = parameters if isinstance(parameters, DigitParameters) else None
+        m = 2 if free is None else len(free.domains)
+        if messages is not None:
+            m = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        if free is None:
+            choice("parameters", parameters, PARAMETERS)
+        elif m != len(free.domains):
+            raise InvalidValue(
+                "messages", f"must be the number of digits, {len(free.domains)}, got {m}"
+            )
+        elif max(free.gammas) == 1:
+            raise InvalidValue(
+                "parameters", "must have gammas below 1: other answers all are random"
+            )
+        published = parameters == "paper"
+        allowed = (
+            COMPOSITIONS[1:] if published else COMPOSITIONS if free is None else FREE_COMPOSITIONS
+        )
+        method = "basic" if published else "numerical"
         if composition is not None:
             method = choice("composition", composition, allowed)
         choice("shuffler", shuffler, SHUFFLERS)
-        make = optimized_digits if searched else paper_digits
-        need = terms.min_honest, terms.epsilon, terms.delta, m
+
+        def accounted(method: str) -> tuple[DigitParameters, float]:
+            if free is not None:
+                return _accounted("parameters", free, terms, method)
+            make = paper_digits if published else optimized_digits
+            need = terms.min_honest, terms.epsilon, terms.delta, m
+            return make(*need, composition=method), round_up(terms.delta)
+
         try:
-            digits = make(*need, composition=method)
+            digits, proved = accounted(method)
         except TooManyTermsError:
             if composition is not None:
                 raise
             method = "basic"  # for which no number of users is too large
-            digits = make(*need, composition=method)
+            digits, proved = accounted(method)
         self._init(
-            terms, digits=digits, shuffler=shuffler, parameters=parameters, composition=method
-        )
+            terms, digits=digits, shuffler=shuffler, parameters=parameters, composition=method,
+            proved_delta=proved,
+        )  # fmt: skip
 
     def _theorem(self) -> str:
         known = self.digits.accountants

@@ -7,6 +7,7 @@ formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recur
 ``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of
 message tuples (``tuple_moments``). ``necessary``, ``necessary_private`` and ``floor`` have the
 lower bounds: how many messages are too few. ``certificate`` returns the numbers behind a count.
+``exact_views`` counts the views of a few users, for the exact distance that all these bound.
 """
 
 from ikos.counts.certificate import (
@@ -18,6 +19,7 @@ from ikos.counts.certificate import (
     certify_necessary,
     certify_private,
 )
+from ikos.counts.exact_views import exact_delta, exact_private_delta, exact_total_variation
 from ikos.counts.masks import MaskParameters, mask_parameters
 from ikos.counts.necessary import necessary_messages, security_interval
 from ikos.counts.necessary_private import necessary_private_messages, private_delta_interval
@@ -45,8 +47,9 @@ from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 __all__ = [
     "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
     "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining", "Setting",
-    "certify", "certify_necessary", "certify_private", "cheapest", "mask_parameters",
-    "message_count", "necessary_messages", "necessary_private_messages", "private_delta",
+    "certify", "certify_necessary", "certify_private", "cheapest", "exact_delta",
+    "exact_private_delta", "exact_total_variation", "mask_parameters", "message_count",
+    "necessary_messages", "necessary_private_messages", "private_delta",
     "private_delta_interval", "private_epsilon", "private_message_count", "private_proved",
     "private_remaining", "private_vector_layouts", "remaining", "security_interval",
     "security_level", "short_noise_epsilon", "smallest_users", "vector_layouts",

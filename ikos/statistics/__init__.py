@@ -25,12 +25,15 @@ from ikos.statistics.histograms import (
     histogram,
     histogram_protocols,
     histograms,
+    maximum_absolute_error,
     projected_frequencies,
+    total_variation_error,
 )
 from ikos.statistics.quantiles import Quantiles, median, quantiles
 
 __all__ = [
     "ColumnSums", "GroupMeans", "Histogram", "Histograms", "PresentMean", "Quantiles", "Variances",
-    "count", "histogram", "histogram_protocols", "histograms", "linear_statistics", "mean", "means",
-    "median", "projected_frequencies", "quantiles", "variance", "variances",
+    "count", "histogram", "histogram_protocols", "histograms", "linear_statistics",
+    "maximum_absolute_error", "mean", "means", "median", "projected_frequencies", "quantiles",
+    "total_variation_error", "variance", "variances",
 ]  # fmt: skip

@@ -22,13 +22,13 @@ from ikos._validation import (
     real,
     reject_missing,
 )
-from ikos.data.domains import MAX_BOUND, Ball, Box, number_bounds, require
+from ikos.data.domains import MAX_BOUND, Ball, Bounds, Box, number_bounds, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import Interval, SumResult, shown
 from ikos.results.text import figures
-from ikos.statistics.groups import mean_of_present, means_by_group
+from ikos.statistics.groups import means_by_group, means_of_present
 from ikos.statistics.labels import places_in_groups
 from ikos.statistics.release import (
     MeanOptions,
@@ -128,7 +128,8 @@ def mean(
     if groups is not None or other is not None:
         raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
     if excluded:
-        return mean_of_present(values, bounds, run)
+        (present,) = means_of_present([values], [bounds], run)
+        return present
     protocol = PrivateSum(
         values.size, epsilon, delta, lower=lower, upper=upper, integers=integers, **rest
     )
@@ -223,6 +224,16 @@ def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     return np.broadcast_to(bounds, columns)
 
 
+def _rows(values: NDArray[Any]) -> tuple[int, int]:
+    """Return the numbers of users and columns."""
+    if values.ndim != 2 or not values.size:
+        raise InvalidValue(
+            "x", f"must have shape (users, columns), a row for each user, got shape {values.shape}"
+        )
+    users, d = values.shape
+    return users, d
+
+
 def _scaled(
     x: ArrayLike, lower: ArrayLike, upper: ArrayLike, width: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -233,11 +244,7 @@ def _scaled(
     the further bound, so that no value is cut off and none is off by more than a rounding.
     """
     values = real("x", x)
-    if values.ndim != 2 or not values.size:
-        raise InvalidValue(
-            "x", f"must have shape (users, columns), a row for each user, got shape {values.shape}"
-        )
-    users, d = values.shape
+    users, d = _rows(values)
     low, high = _limits("lower", lower, d), _limits("upper", upper, d)
     if not ((high - low >= 1 / MAX_BOUND) & (np.maximum(-low, high) <= MAX_BOUND)).all():
         raise InvalidValue(
@@ -263,11 +270,15 @@ def means(
     upper: ArrayLike,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
+    missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
-) -> ColumnSums:
-    """Release the sums and the means of several columns within public bounds.
+) -> Any:
+    """Release the sums and the means of several columns within public bounds, also by groups.
 
     Each column is scaled to the same range, so that noise is proportional to its bounds.
 
@@ -277,11 +288,17 @@ def means(
         One row per user.
     lower, upper : float or (d,) array_like of float
         Public bounds, common or per column, not taken from the data.
-    epsilon, delta, rng, ledger
+    epsilon, delta, by, groups, other, missing, rng, ledger
         As for `ikos.statistics.mean`; the guarantee is for all columns together.
     **options
         For `PrivateVectorSum`, except ``sensitivity`` and ``integers``, which refer to its vectors:
         to give one, use it with a `Box`.
+
+    Returns
+    -------
+    ColumnSums, or dict of GroupMeans or PresentMean
+        The latter with groups, or if missing values are excluded: by the name or number of each
+        column.
 
     Examples
     --------
@@ -291,9 +308,34 @@ def means(
     >>> bool(np.abs(result.means() - [25, 0.5]).max() < 1)
     True
     """
-    scaled, centre, half = _scaled(x, lower, upper)
-    private = private_sum_of(scaled, Box(half.size, -1, 1), (epsilon, delta, rng, ledger, options))
-    return ColumnSums(private, half, centre)
+    run = (epsilon, delta, rng, ledger, options)
+    check_options(options, VectorSumOptions)
+    if by is None and (groups is not None or other is not None):
+        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
+    if by is None and missing == "refuse":
+        scaled, centre, half = _scaled(x, lower, upper)
+        return ColumnSums(private_sum_of(scaled, Box(half.size, -1, 1), run), half, centre)
+    numbers = with_gaps("x", x)
+    d = _rows(numbers)[1]
+    limits = zip(_limits("lower", lower, d), _limits("upper", upper, d), strict=True)
+    bounds = [Bounds(float(low), float(high)) for low, high in limits]
+    filled_in = []
+    for place, (column, bound) in enumerate(zip(numbers.T, bounds, strict=True)):
+        try:
+            filled_in.append(filled(column, missing, bound))
+        except InvalidValue as error:
+            where = error.parameter if error.row is None else f"x[{error.row}, {place}]"
+            raise InvalidValue(where, error.what, row=error.row) from None
+    if by is None and missing != "exclude":
+        scaled, centre, half = _scaled(np.stack(filled_in, axis=1), lower, upper)
+        return ColumnSums(private_sum_of(scaled, Box(half.size, -1, 1), run), half, centre)
+    names = getattr(x, "columns", range(d))
+    if by is None:
+        return dict(zip(names, means_of_present(filled_in, bounds, run), strict=True))
+    excluded = missing == "exclude"
+    labels, places = places_in_groups(by, groups, other, numbers.shape[0], excluded)
+    results = means_by_group(filled_in, bounds, places, labels, excluded, run)
+    return dict(zip(names, results, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -163,14 +163,18 @@ class Means(Release):
 
 @dataclass(frozen=True, eq=False)
 class PresentMean(Means):
-    """The private mean of those users who have a value, with their number and sum: floats."""
+    """The private mean of those users who have a value, with their number and sum: floats.
 
+    Its pair begins at place ``first`` of the ``private`` sum.
+    """
+
+    first: int = 0
     _centred: ClassVar[bool] = True
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:
-        steps: NDArray[np.float64] = self.private.estimate / self.private.domain.upper
-        return steps
+        pair = self.private.estimate[self.first : self.first + 2]
+        return np.asarray(pair / self.private.domain.upper)
 
     @property
     def _estimates(self) -> dict[str, _Linear]:
@@ -307,22 +311,28 @@ def means_by_group(
 
 
 def present_vectors(
-    values: NDArray[np.float64], bounds: Bounds, p: int, rng: RandomSource
+    columns: Sequence[NDArray[np.float64]], bounds: Sequence[Bounds], p: int, rng: RandomSource
 ) -> NDArray[np.integer[Any]]:
-    """Return users' vectors, of p steps that are even."""
-    some = ~np.isnan(values)
-    x = np.full((values.size, 2), p // 2, np.min_scalar_type(p))
-    x[some, 0] = steps_of(bounds.values(values[some]), bounds, p, rng)
-    x[some, 1] = 0
+    """Return users' vectors, with two places for each column, of p steps that are even."""
+    x = np.full((columns[0].size, 2 * len(columns)), p // 2, np.min_scalar_type(p))
+    for column, (values, bound) in enumerate(zip(columns, bounds, strict=True)):
+        some = ~np.isnan(values)
+        x[some, 2 * column] = steps_of(bound.values(values[some]), bound, p, rng)
+        x[some, 2 * column + 1] = 0
     return x
 
 
-def mean_of_present(values: NDArray[np.float64], bounds: Bounds, run: Run) -> PresentMean:
-    """Return the mean of the values that are not missing, that is, not NaN."""
+def means_of_present(
+    columns: Sequence[NDArray[np.float64]], bounds: Sequence[Bounds], run: Run
+) -> list[PresentMean]:
+    """Return the mean of each column's values that are not missing, that is, not NaN."""
     epsilon, delta, rng, ledger, options = run
-    p, rng = steps([bounds], values.size, epsilon), secure(rng)
-    x = present_vectors(values, bounds, p, rng)
-    apart = Sensitivity(l1=p, linf=p, proved=True)
+    p, rng = steps(bounds, columns[0].size, epsilon), secure(rng)
+    x = present_vectors(columns, bounds, p, rng)
+    apart = Sensitivity(l1=len(columns) * p, linf=p, proved=True)
     run = epsilon, delta, rng, ledger, options
-    private = private_sum_of(x, Box(2, 0, p), run, apart, integers=True)
-    return PresentMean(private, bounds, bool(bounds.rounding(p)))
+    private = private_sum_of(x, Box(x.shape[1], 0, p), run, apart, integers=True)
+    return [
+        PresentMean(private, bound, bool(bound.rounding(p)), True, 2 * column)
+        for column, bound in enumerate(bounds)
+    ]

@@ -293,13 +293,67 @@ def projected_frequencies(frequencies: ArrayLike, sparsity: int) -> NDArray[np.f
     >>> projected_frequencies([[0.9, -0.1], [1.3, 0.2]], 2).round(6).tolist()
     [[0.766667, 0.0], [1.166667, 0.066667]]
     """
-    values = doubles("frequencies", frequencies)
+    values = _finite("frequencies", frequencies)
     if values.ndim != 2 or values.shape[1] != 2 or not values.size:
         raise InvalidValue("frequencies", f"must have shape (d, 2), got {values.shape}")
-    if (wrong := ~np.isfinite(values)).any():
-        raise InvalidValue("frequencies", f"must be finite, got {float(values[wrong][0])!r}")
     s = integer("sparsity", sparsity, low=1, high=values.shape[0])
     return s * project_simplex(values.reshape(-1) / s).reshape(values.shape)
+
+
+def _finite(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    """Return finite doubles."""
+    found = doubles(name, values)
+    if (wrong := ~np.isfinite(found)).any():
+        raise InvalidValue(name, f"must be finite, got {float(found[wrong][0])!r}")
+    return found
+
+
+def _errors(frequencies: ArrayLike, truth: ArrayLike) -> NDArray[np.float64]:
+    """Return the absolute errors of estimates."""
+    values, true = _finite("frequencies", frequencies), _finite("truth", truth)
+    if values.shape != true.shape:
+        raise InvalidValue("frequencies", f"must have shape {true.shape}, got {values.shape}")
+    return np.asarray(np.abs(values - true))
+
+
+def total_variation_error(frequencies: ArrayLike, truth: ArrayLike) -> float:
+    """Return the sum of the absolute errors of frequencies (TVE in WLQDLY21, Section 6.1).
+
+    Twice the total variation distance, if both add up to 1.
+
+    Parameters
+    ----------
+    frequencies : array_like of float
+        Estimates of any shape, such as (d, 2) from `KeyValueResult.frequencies` or
+        `projected_frequencies`, or (d,) of a histogram.
+    truth : array_like of float
+        The true ones, of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[1, 0], [1, -1], [0, -1], [1, 0]])  # four users, d = 2
+    >>> truth = np.stack([(x == 1).mean(axis=0), (x == -1).mean(axis=0)], axis=1)
+    >>> total_variation_error([[0.5, 0.0], [0.0, 0.75]], truth)
+    0.5
+    """
+    return float(_errors(frequencies, truth).sum())
+
+
+def maximum_absolute_error(frequencies: ArrayLike, truth: ArrayLike) -> float:
+    """Return the largest absolute error of frequencies (MAE in WLQDLY21, Section 6.1).
+
+    Parameters
+    ----------
+    frequencies, truth
+        As for `total_variation_error`.
+
+    Examples
+    --------
+    >>> maximum_absolute_error([[0.5, 0.0], [0.0, 0.75]], [[0.75, 0.0], [0.0, 0.5]])
+    0.25
+    """
+    return float(_errors(frequencies, truth).max())
 
 
 def project_simplex(y: NDArray[np.float64]) -> NDArray[np.float64]:

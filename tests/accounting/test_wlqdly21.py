@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from analysis.wlqdly21_published import (
     published_amplification,
+    published_binary_amplification,
     published_local_epsilon,
     published_shuffled_values,
     published_values,
@@ -201,3 +202,15 @@ def test_bad_arguments_are_named(call, match):
 def test_a_message_that_tells_nearly_all_is_not_private_by_itself():
     assert local_epsilon(3, Fraction(1, 10**400)) == math.inf
     assert local_epsilon(3, Fraction(1)) == 0
+
+
+@pytest.mark.parametrize(("local", "delta", "n"), [(1.0, 1e-8, 10**6), (4.0, 1e-12, 10**7)])
+def test_the_published_form_for_two_values_is_the_closed_form(local, delta, n):
+    printed = math.sqrt(14 * math.log(2 / delta) * (math.exp(local) + 1) / (n - 1))
+    assert published_binary_amplification(local, delta, n) == pytest.approx(printed)
+    gamma = 2 / (math.exp(local) + 1)
+    above, below = (
+        response_delta(printed * factor, n, 2, gamma, accountant="closed-form")
+        for factor in (1 + 1e-9, 0.999)
+    )
+    assert above <= delta < below

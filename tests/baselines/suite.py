@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
+from ikos.accounting import recursive_digits
 from ikos.baselines import (
     PCKVGRR,
     PCKVUE,
@@ -214,6 +215,13 @@ NUMBERS: dict[str, Case] = {
     ),
     "recursive-paper": Case(
         lambda n, **options: RecursiveSum(n, 4, 1e-2, parameters="paper", **options),
+        digits,
+        tight=0.5,
+    ),
+    "recursive-given": Case(
+        lambda n, **options: RecursiveSum(
+            n, 4, 1e-2, parameters=recursive_digits((2, 3), (0.5, 0.75)), **options
+        ),
         digits,
         tight=0.5,
     ),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from statistical import FALSE_ALARM, IntegerLaw
 
+from analysis.csuzz19_equivalent import response_counts, subset_counts
 from ikos import View
 from ikos.baselines import BinaryRandomizedResponse, UnaryEncoding
 from ikos.results.confidence import clopper_pearson
@@ -79,6 +80,43 @@ def test_the_view_is_private_and_hardly_more_than_needed(name: str) -> None:
     worst = worst_divergence(protocol, values)
     assert 0.98 * protocol.delta <= worst <= protocol.delta
     assert worst_divergence(halved(TINY[name]()), (0.0, 1.0)) > 1.5 * protocol.delta
+
+
+@pytest.mark.parametrize("gamma", [Fraction(1, 2), Fraction(3, 10)])
+def test_the_equivalent_algorithm_has_the_same_law(gamma: Fraction) -> None:
+    for n in range(1, 6):
+        for bits in combinations_with_replacement((0, 1), n):
+            law = response_counts(bits, gamma)
+            assert sum(law) == 1
+            assert subset_counts(bits, gamma) == law
+
+
+def test_the_law_is_that_of_the_view() -> None:
+    protocol = BinaryRandomizedResponse(3, 1, 0.5, gamma=0.5)
+    for bits in combinations_with_replacement((0, 1), 3):
+        counts = response_counts(bits, Fraction(1, 2))
+        law = {tuple([0] * (3 - ones) + [1] * ones): p for ones, p in enumerate(counts)}
+        assert view_law(protocol, bits) == {(view,): p for view, p in law.items()}
+
+
+@pytest.mark.parametrize(("n", "gamma"), [(1, 0.5), (4, 0.25), (6, 0.375)])
+def test_a_given_gamma_has_the_delta_that_is_proved(n: int, gamma: float) -> None:
+    laws = [response_counts([0] * (n - t) + [1] * t, Fraction(gamma)) for t in range(n + 1)]
+    worst = max(
+        sum(max(0.0, float(p) - math.e * float(q)) for p, q in zip(*pair, strict=True))
+        for t in range(n)
+        for pair in (laws[t : t + 2], laws[t : t + 2][::-1])
+    )
+    proved = BinaryRandomizedResponse(n, 1, 0.9, gamma=gamma).proved_delta
+    assert worst <= proved < worst * 1.001
+    for protocol in (
+        BinaryRandomizedResponse(n, 1, proved, gamma=gamma),
+        BinaryRandomizedResponse(n + 50, 1, 0.9, gamma=gamma, min_honest=n),
+    ):
+        assert protocol.gamma == gamma
+        assert protocol.guarantee.delta == proved
+    with pytest.raises(ValueError, match=r"^gamma must ask for more random answers"):
+        BinaryRandomizedResponse(n, 1, math.nextafter(proved, 0), gamma=gamma)
 
 
 @pytest.mark.slow

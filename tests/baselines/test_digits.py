@@ -10,6 +10,7 @@ import pytest
 from accounting.shuffled_laws import hockey_stick, shuffled
 from statistical import FALSE_ALARM, outcome_p_value
 
+from ikos.accounting import digits_delta, recursive_digits
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.baselines import PrivacyBlanket, RecursiveSum
@@ -75,6 +76,78 @@ def test_no_view_tells_more_than_delta(make, n):
     assert true_divergence(halved, n, float(protocol.epsilon)) > protocol.delta
 
 
+GIVEN = {
+    "two digits": (recursive_digits((2, 1), (0.5, 0.75)), 2),
+    "uneven ones": (recursive_digits((1, 2), (0.75, 0.375)), 2),
+    "of any layout": (DigitParameters(5, (3, 2), (2, 1), (0.5, 0.25)), 2),
+    "each without a delta": (DigitParameters(3, (2, 2), (2, 1), (0.625, 0.625)), 2),
+    "one digit": (DigitParameters(2, (3,), (1,), (0.25,)), 3),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("composition", ["numerical", "basic"])
+def test_given_digits_have_the_delta_that_is_proved(name, composition):
+    """By enumeration, for both orders of all values; and no smaller delta is granted."""
+    digits, n = GIVEN[name]
+    proved = digits_delta(1.0, n, digits, composition=composition)
+    assert 0.2 * proved < true_divergence(digits, n, 1.0) <= proved < 1
+
+    def made(delta, users=n):
+        return RecursiveSum(
+            users, 1.0, delta, parameters=digits, composition=composition, min_honest=n
+        )
+
+    for protocol in (made(proved), made(0.99), made(0.99, users=1000)):
+        assert protocol.guarantee.delta == protocol.proved_delta == proved
+        assert (protocol.digits.gammas, protocol.digits.domains) == (digits.gammas, digits.domains)
+    with pytest.raises(ValueError, match=r"^parameters must ask for more random answers"):
+        made(math.nextafter(proved, 0))
+
+
+def test_a_given_gamma_of_one_message_has_the_delta_that_is_proved():
+    digits, n = GIVEN["one digit"]
+    proved = digits_delta(1.0, n, digits)
+    protocol = PrivacyBlanket(9, 1.0, proved, precision=2, gamma=0.25, min_honest=n)
+    assert protocol.guarantee.delta == proved
+    assert protocol.digits.gammas == digits.gammas
+    with pytest.raises(ValueError, match=r"^gamma must ask for more random answers"):
+        PrivacyBlanket(9, 1.0, math.nextafter(proved, 0), precision=2, gamma=0.25, min_honest=n)
+
+
+def test_given_digits_are_algorithm_3s():
+    """For every value that is not rounded, and in its estimate."""
+    precisions = (3, 4, 5)
+    digits = recursive_digits(precisions, (0.25, 0.5, 0.5))
+    for encoded in range(61):
+        x, before, expected = Fraction(encoded, 60), 0, []
+        for j, p in enumerate(precisions, 1):
+            q = math.prod(precisions[:j])
+            expected.append(math.floor(q * x - p * before))
+            before = math.floor(q * x)
+        assert digits.split(encoded) == tuple(expected)
+    protocol = RecursiveSum(4, 9, 0.9, parameters=digits)
+    messages = np.array([[0, 1, 3, 2], [1, 4, 0, 2], [6, 0, 5, 1]])
+    algorithm_4 = sum(
+        (Fraction(int(row.sum())) - 4 * gamma * Fraction(k - 1, 2)) / (1 - gamma) / q
+        for row, k, gamma, q in zip(
+            messages, digits.domains, digits.gammas, (3, 12, 60), strict=True
+        )
+    )
+    assert protocol.analyze(protocol.shuffle(messages)).estimate == pytest.approx(
+        float(algorithm_4)
+    )
+
+
+def test_given_digits_without_exact_losses_are_added_up():
+    digits = recursive_digits((1, 2), (0.5, 0.5))
+    with pytest.raises(TooManyTermsError):
+        RecursiveSum(100, 0.01, 0.2, parameters=digits, composition="numerical")
+    protocol = RecursiveSum(100, 0.01, 0.2, parameters=digits)
+    assert protocol.composition == "basic"
+    assert protocol.proved_delta == digits_delta(0.01, 100, digits, composition="basic")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shuffler", ["parallel", "single"])
 def test_views_follow_their_law(shuffler):
@@ -112,7 +185,7 @@ def test_digits_are_those_of_the_encoded_value(messages):
     protocol = RecursiveSum(10**4, 1.0, 1e-8, messages=messages)
     digits = protocol.digits
     values = np.arange(digits.precision + 1)
-    got = np.array(list(protocol._digits(values)))
+    got = np.array(list(digits.split(values)))
     assert (np.array(digits.places) @ got == values).all()
     for row, k in zip(got, digits.domains, strict=True):
         assert row.min() == 0
@@ -124,7 +197,7 @@ def test_the_papers_layout_keeps_digits_in_their_domains():
     protocol = RecursiveSum(10**5, 1.0, 1e-10, messages=3, parameters="paper")
     digits = protocol.digits
     ends = np.array([0, 1, digits.precision - 1, digits.precision])
-    for row, k in zip(protocol._digits(ends), digits.domains, strict=True):
+    for row, k in zip(digits.split(ends), digits.domains, strict=True):
         assert row.max() < k
     x = np.random.default_rng(5).random(10**5)
     result = protocol.run(x, DeterministicRandom(5))

@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 import ikos.baselines
 from ikos import Ball, Box, Categories, SparseTernary
+from ikos.accounting import DigitParameters
 from ikos.baselines import (
     Baseline,
+    BinaryRandomizedResponse,
     CentralGaussian,
     Collision,
     CorrelatedNoise,
@@ -24,6 +26,7 @@ from ikos.baselines import (
     FrequencyEstimation,
     KashinCorrelatedNoise,
     KashinPrivateSum,
+    PrivacyBlanket,
     RecursiveSum,
     SampledCoordinates,
     SingleMessageGrid,
@@ -111,6 +114,25 @@ MANY = {"n": 1000, "domain": Ball(1024)}
             {"parameters": "paper", "composition": "numerical"},
             "composition must be one of 'advanced', 'basic'",
         ),
+        *(
+            (
+                RecursiveSum,
+                {"parameters": DigitParameters(3, (4,), (1,), (gamma,))} | changes,
+                message,
+            )
+            for gamma, changes, message in (
+                (0.9, {"messages": 2}, "messages must be the number of digits, 1, got 2"),
+                (0.9, {"composition": "advanced"}, "composition must be one of 'numerical', 'ba"),
+                (1, {}, "parameters must have gammas below 1"),
+                (2**-40, {}, "parameters must ask for more .* it proves nothing, where"),
+            )
+        ),
+        (
+            BinaryRandomizedResponse,
+            {"gamma": 0.5, "accountant": "csuzz19"},
+            "gamma is chosen by accountant='csuzz19'",
+        ),
+        (PrivacyBlanket, {"gamma": 0.5}, "precision must be an integer"),
         (CorrelatedNoise, {"precision": 1 << 17}, "precision must be at most"),
         (SingleMessageGrid, {"levels": 1 << 20}, r"levels must leave at most 2\^40"),
         (SingleMessageGrid, {"levels": 100}, "levels must be smaller, got 100"),
@@ -144,7 +166,7 @@ MANY = {"n": 1000, "domain": Ball(1024)}
     ],
 )
 def test_each_protocols_own_limits(kind: Any, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
+    with pytest.raises((TypeError, ValueError), match=f"^{message}"):
         kind(**right(kind) | changes)
 
 

@@ -211,10 +211,15 @@ def view_law(inputs: tuple[int, ...], q: int, shuffled: int, shuffler: str, clea
     return {view: Fraction(count, total) for view, count in counts.items()}
 
 
+def hockey_stick(first: Law, second: Law, ratio: Fraction) -> Fraction:
+    """Return the sum of the positive parts of ``first - ratio * second``."""
+    gain = (p - ratio * second.get(outcome, Fraction(0)) for outcome, p in first.items())
+    return sum((g for g in gain if g > 0), Fraction(0))
+
+
 def total_variation(first: Law, second: Law) -> Fraction:
     """Return the total variation distance of two laws."""
-    gain = (p - second.get(outcome, Fraction(0)) for outcome, p in first.items())
-    return sum((g for g in gain if g > 0), Fraction(0))
+    return hockey_stick(first, second, Fraction(1))
 
 
 def worst_case_variation(n: int, q: int, shuffled: int, shuffler: str, clear: bool) -> Fraction:

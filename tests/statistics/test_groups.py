@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from ikos.data.domains import Bounds, Portions
-from ikos.statistics import mean
+from ikos.statistics import mean, means
 from ikos.statistics.groups import GroupMeans, PresentMean, group_vectors, present_vectors
 from ikos.testing import DeterministicRandom
 
@@ -62,7 +62,7 @@ def test_vectors_of_groups_are_as_near_as_is_proved(p: int, excluded: bool) -> N
 @pytest.mark.parametrize("p", [2, 4, 6])
 def test_vectors_of_present_values_are_as_near_as_is_proved(p: int) -> None:
     def encode(value: float, rng: DeterministicRandom) -> np.ndarray:
-        return present_vectors(np.array([value]), Bounds(0, 1), p, rng)
+        return present_vectors([np.array([value])], [Bounds(0, 1)], p, rng)
 
     vectors = supports(encode, [*(k / 10 for k in range(11)), np.nan])
     assert distances(vectors) == (p, p * p, p, 2)
@@ -164,6 +164,24 @@ def test_a_value_for_missing_ones(table: pd.DataFrame) -> None:
     rng = [DeterministicRandom(7) for _ in range(2)]
     result = mean(pay, missing=40, rng=rng[0], **HUNDRED)
     assert result.estimate == mean(pay.fillna(40), rng=rng[1], **HUNDRED).estimate
+
+
+@pytest.mark.parametrize("by", [None, "region"])
+def test_several_columns_share_a_budget(table: pd.DataFrame, by: str | None) -> None:
+    """The noise of a sum is proportional to the number of columns, and each has its bounds."""
+    x = table[["pay", "sex"]].astype(float)
+    x.iloc[:300, 0] = np.nan
+    options = {} if by is None else {"by": table[by], "groups": ["north", "south", "east"]}
+    result = means(x, lower=0, upper=[100, 1], missing="exclude", **options, **BUDGET)
+    assert list(result) == ["pay", "sex"]
+    deviation = result["pay"].private.error.coordinate.noise.variance ** 0.5
+    deviation /= result["pay"].private.domain.upper
+    assert deviation == pytest.approx(2 * (1.41 if by is None else 2.83), rel=0.01)
+    truth = x.mean() if by is None else x.groupby(table[by]).mean().reindex(options["groups"])
+    assert np.abs(result["pay"].means() - truth["pay"]).max() < 5
+    assert np.abs(result["sex"].means() - truth["sex"]).max() < 0.05
+    with pytest.raises(ValueError, match=r"x\[5, 1\] must be in \[0, 1\]"):
+        means(x.replace({"sex": {x["sex"][5]: 2.0}}).iloc[5:6], lower=0, upper=1, missing=0, **BUDGET)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import partial
 from itertools import combinations, product
 
 import numpy as np
@@ -25,8 +24,8 @@ from vectors.key_value_laws import (
 
 from ikos import SparseTernary
 from ikos.accounting import response_delta
-from ikos.accounting.wlqdly21 import collision_parameters, collision_variances
-from ikos.baselines import Collision, collision_wlqdly21
+from ikos.accounting.wlqdly21 import collision_variances
+from ikos.baselines import Collision
 from ikos.baselines.collision_wlqdly21 import hash_values, respond_in_sets, support_counts
 from ikos.testing import DeterministicRandom
 
@@ -189,21 +188,10 @@ def test_one_message_is_as_private_as_it_says(d, s, t):
     assert max(ratios) == odds
 
 
-@pytest.fixture
-def hashed(monkeypatch):
-    """Return what fixes the number of values of hash functions."""
-
-    def fixed(t):
-        chosen = partial(collision_parameters, t=t)
-        monkeypatch.setattr(collision_wlqdly21, "collision_parameters", chosen)
-
-    return fixed
-
-
 @pytest.mark.parametrize(("epsilon", "t"), [(0.01, None), (1.0, None), (7.0, None), (1.0, 500)])
-def test_the_parameters_of_a_local_guarantee(epsilon, t, hashed):
-    hashed(t)
-    protocol = Collision(10, SparseTernary(50, 4), epsilon=epsilon)
+def test_the_parameters_of_a_local_guarantee(epsilon, t):
+    protocol = Collision(10, SparseTernary(50, 4), epsilon=epsilon, t=t)
+    assert t in (None, protocol.t)
     odds = odds_of(protocol.t, 4, protocol.gamma)
     assert odds <= Fraction(math.exp(epsilon)) * (1 + Fraction(1, 10**15))
     assert float(odds) == pytest.approx(math.exp(epsilon), rel=1e-9)
@@ -242,10 +230,12 @@ def test_shuffled_messages_are_as_private_as_sets_of_answers(d, s, t, n, gamma):
 
 
 @pytest.mark.points(0)
-@pytest.mark.parametrize("min_honest", [None, 400])
-def test_the_parameters_of_a_shuffled_guarantee(min_honest):
-    protocol = Collision(1000, SparseTernary(64, 4), epsilon=1, delta=1e-6, min_honest=min_honest)
+@pytest.mark.parametrize(("min_honest", "t"), [(None, None), (400, None), (400, 9)])
+def test_the_parameters_of_a_shuffled_guarantee(min_honest, t):
+    domain, budget = SparseTernary(64, 4), {"epsilon": 1, "delta": 1e-6}
+    protocol = Collision(1000, domain, **budget, min_honest=min_honest, t=t)
     honest = min_honest or 1000
+    assert t in (None, protocol.t)
     k = Fraction(protocol.t, 4)
     assert protocol.min_honest == honest
     assert response_delta(1, honest, k, protocol.gamma) <= 1e-6
@@ -263,6 +253,12 @@ def test_a_local_guarantee_can_be_asked_for_beside_it():
     assert "(2.001, 0)-private by itself" in str(both.guarantee.conditions)
     few = Collision(5, SparseTernary(8, 2), epsilon=1, delta=1e-6)
     assert few.local_epsilon == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize(("delta", "least"), [(0, 5), (1e-6, 8)])
+def test_too_few_values_are_refused(delta, least):
+    with pytest.raises(ValueError, match=f"^t must be at least {least}, got {least - 1}"):
+        Collision(1000, SparseTernary(64, 4), epsilon=1, delta=delta, t=least - 1)
 
 
 # Error
@@ -301,9 +297,8 @@ def test_variances_are_exact(d, s, t):
 
 
 @pytest.mark.slow
-def test_one_users_messages_stay_within_the_influence(hashed):
-    hashed(4)
-    protocol = Collision(3, SparseTernary(4, 2), epsilon=2)
+def test_one_users_messages_stay_within_the_influence():
+    protocol = Collision(3, SparseTernary(4, 2), epsilon=2, t=4)
     base = protocol.randomize(np.zeros((3, 4)), DeterministicRandom(6))
     estimates = []
     for seed in range(2000):

@@ -1,8 +1,9 @@
-"""The projection onto the simplex: against a general optimizer, and by what makes it unique."""
+"""The projection onto the simplex, by an optimizer and by what makes it unique; errors."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from ikos.statistics import projected_frequencies
+from ikos.statistics import (
+    maximum_absolute_error,
+    projected_frequencies,
+    total_variation_error,
+)
 from ikos.statistics.histograms import project_simplex
 
 VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=30).map(np.array)
@@ -92,3 +97,42 @@ def test_frequencies_keep_their_shape_and_sum():
 def test_frequencies_and_sparsities_are_checked(frequencies, sparsity, words):
     with pytest.raises((TypeError, ValueError), match=words):
         projected_frequencies(frequencies, sparsity)
+
+
+# Errors of frequencies
+
+
+@given(st.integers(1, 4).flatmap(lambda d: st.tuples(*[st.lists(
+    st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=d, max_size=d)] * 2)))  # fmt: skip
+def test_errors_of_frequencies_are_distances_of_vectors(pair):
+    """The total variation error is the largest difference of any signed sum."""
+    values, truth = np.array(pair[0]), np.array(pair[1])
+    away = (values - truth).ravel()
+    signs = np.array(list(product((-1, 1), repeat=away.size)))
+    assert total_variation_error(values, truth) == pytest.approx((signs @ away).max())
+    assert maximum_absolute_error(values, truth) == max(away.max(), -away.min())
+    assert total_variation_error(truth, truth) == maximum_absolute_error(truth, truth) == 0
+
+
+def test_errors_of_disjoint_distributions():
+    """2s at most, where s events of each user are all guessed wrong."""
+    truth, guess = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert total_variation_error(guess, truth) == 4
+    assert maximum_absolute_error(guess, truth) == 1
+    assert total_variation_error([0.5, 0.5], [1, 0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("frequencies", "truth", "words"),
+    [
+        ([0.5, 0.5], [[0.5, 0.5]], r"frequencies must have shape \(1, 2\), got \(2,\)"),
+        ([math.inf, 0.5], [0.5, 0.5], "frequencies must be finite, got inf"),
+        ([0.5, 0.5], [0.5, math.nan], "truth must be finite, got nan"),
+        ([0.5, 0.5], ["0.5", "1"], "truth must hold real numbers"),
+    ],
+    ids=range(4),
+)
+@pytest.mark.parametrize("error", [total_variation_error, maximum_absolute_error])
+def test_frequencies_of_errors_are_checked(error, frequencies, truth, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        error(frequencies, truth)
