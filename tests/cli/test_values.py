@@ -46,8 +46,9 @@ def test_every_option_is_known():
         for param in command.params:
             kind = type(param.type)
             assert kind in {
-                Number, types.Whole, Numbers, types.Cases, Honest, types.BlockLength, DateTime, CoordinateList,
-                LabelList, types.Named, click.Choice, type(click.BOOL), type(click.STRING),
+                Number, types.Whole, Numbers, types.Cases, Honest, types.BlockLength, DateTime,
+                CoordinateList, LabelList, types.Named, click.Choice, type(click.BOOL),
+                type(click.STRING),
             }, (name, param.opts)  # fmt: skip
             assert param.opts[0] != "--categories" or param.type is types.LABELS
             if kind is type(click.STRING):
