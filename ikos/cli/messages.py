@@ -116,8 +116,9 @@ PRIVATE_COLUMNS = (
 def command(request: MessagesRequest) -> Report:
     """Show how many messages each user must send.
 
-    For a secure sum give --modulus and --sigma; for a differentially private
-    one --epsilon and --delta. Every analysis that applies is listed, for
+    For a secure sum give --modulus and --sigma (or --messages, to list the
+    security of a given number); for a differentially private one --epsilon
+    and --delta. Every analysis that applies is listed, for
     parallel shufflers and for a single one, with and without a clear share
     (one message per user that bypasses the shufflers).
 
@@ -173,8 +174,8 @@ def _rows(questions: Sequence[Question]) -> list[CountRow]:
                 if shown is not None:
                     shown(number * len(analyses) + done, len(questions) * len(analyses))
             if not any(row.counts for row in answers):
-                reasons = "; ".join(_reasons(answers))
-                raise click.UsageError(f"no theorem covers {question.users:,} users: {reasons}")
+                which = "this" if len(questions) == 1 else f"{question.users:,} users"
+                raise click.UsageError(f"no theorem covers {which}: {'; '.join(_reasons(answers))}")
             rows += _marked(answers)
     return rows
 
