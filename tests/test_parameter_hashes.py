@@ -43,7 +43,7 @@ PROTOCOLS: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
     (
         SecureVectorSum,
         {"n": 100, "q": 2**16, "messages": 9, "dimension": 8},
-        {**SECURE, **LAYOUT, "dimension": 9},
+        {**SECURE, **LAYOUT, "dimension": 9, "shape": (2, 4)},
     ),
     (PrivateSum, {**BUDGET, **PINNED, "upper": 7}, {**PRIVATE, "lower": -1, "upper": 8}),
     (
@@ -96,10 +96,10 @@ def test_every_option_of_a_recipe_changes_the_hash(recipe: Callable[[Shuffled], 
 
 
 DOMAINS: list[tuple[Domain, dict[str, Any]]] = [
-    (Box(4), {"dimension": 5, "lower": -1, "upper": 2}),
-    (Ball(4), {"dimension": 5, "radius": 2}),
-    (SparseTernary(4, 2), {"dimension": 5, "sparsity": 3}),
-    (Categories([2, 3]), {"sizes": [3, 2]}),
+    (Box(4), {"dimension": 5, "lower": -1, "upper": 2, "shape": (2, 2)}),
+    (Ball(4), {"dimension": 5, "radius": 2, "shape": (4, 1)}),
+    (SparseTernary(4, 2), {"dimension": 5, "sparsity": 3, "shape": (1, 4)}),
+    (Categories([2, 3]), {"sizes": [3, 2], "shape": (1, 5)}),
 ]
 
 
@@ -109,7 +109,7 @@ def test_every_part_of_a_domain_changes_the_hash() -> None:
         assert set(changes) == {one.name for one in fields(domain)}  # type: ignore[arg-type]
         found.add(PrivateVectorSum(**BUDGET, domain=domain).parameter_hash)
         for name, value in changes.items():
-            other: Domain = replace(domain, **{name: value})  # type: ignore[type-var]
+            other: Domain = replace(domain, **{"shape": (), name: value})  # type: ignore[type-var]
             found.add(PrivateVectorSum(**BUDGET, domain=other).parameter_hash)
     assert len(found) == len(DOMAINS) + sum(len(changes) for _, changes in DOMAINS)
 
