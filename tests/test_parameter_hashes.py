@@ -20,6 +20,7 @@ from ikos import (
     Sensitivity,
     SparseTernary,
 )
+from ikos.baselines import FrequencyEstimation
 from ikos.data.domains import Bounds, Domain
 from ikos.deployment.shares import SharesTerms
 from ikos.transports import Masked, Shuffled
@@ -111,6 +112,9 @@ def test_every_part_of_a_domain_changes_the_hash() -> None:
         for name, value in changes.items():
             other: Domain = replace(domain, **{"shape": (), name: value})  # type: ignore[type-var]
             found.add(PrivateVectorSum(**BUDGET, domain=other).parameter_hash)
+    cells = (FrequencyEstimation(100, Categories([4], shape=shape), 1, 1e-4)
+             for shape in ((), (2, 2)))  # fmt: skip
+    assert len({one.parameter_hash for one in cells}) == 2
     assert len(found) == len(DOMAINS) + sum(len(changes) for _, changes in DOMAINS)
 
 

@@ -163,7 +163,9 @@ def test_arrays_are_not_copied() -> None:
         assert domain.shaped(rows).shape == values.shape
     protocol = PrivateVectorSum(5, Box(6, shape=SHAPE), 1, 1e-3, messages=3)
     for values in (x, x.astype(np.float32)):
-        assert np.shares_memory(protocol.reader.read(values).vectors(), values)
+        inputs = protocol.reader.read(values)
+        assert np.shares_memory(inputs.vectors(), values)
+        assert [block.shape for block in inputs.blocks(3)] == [(3, 6), (2, 6)]  # checked again
 
 
 @pytest.mark.parametrize(
@@ -197,11 +199,22 @@ def test_promises_about_matrices_are_checked() -> None:
     )  # fmt: skip
     x = np.ones((3, 2, 3))
     x[2, 1, 2] = 0.5
-    with pytest.raises(InvalidValue, match=r"^x\[2, 1, 2\] must be an integer$"):
-        integers.run(x)
+    curator = CentralGaussian(3, integers.domain, 1, 1e-3, integers=True)
+    for protocol in (integers, curator):
+        with pytest.raises(InvalidValue, match=r"^x\[2, 1, 2\] must be an integer$"):
+            protocol.run(x)
+    x[2, 1, 2] = 2
+    assert integers.run(x).users == 3
     x[2, 1] = 2
     with pytest.raises(InvalidValue, match=r"^x\[2\] must differ from x\[0\] by at most 2 in l1"):
         integers.run(x)
+    x[1:, 1] = 1, 1, 0
+    x[2, 1, 2] = 2
+    close = PrivateVectorSum(
+        3, integers.domain, 1, 1e-3, messages=3, sensitivity=Sensitivity(linf=1)
+    )
+    with pytest.raises(InvalidValue, match=r"^x\[1\] must differ from x\[2\] by at most 1 in linf"):
+        close.run(iter([x[:1], x[1:]]))
 
 
 def test_secure_sums_have_a_shape() -> None:
