@@ -52,6 +52,12 @@ COMMITTED = [
     ("random_graphs", "", "component-law component-bounds rare-components"),
     ("scalar_robustness", "", "scalar-robustness missing-blankets"),
     (
+        "scm22_figures",
+        "",
+        "scm22-exponents scm22-precisions scm22-reports scm22-figure-1.png scm22-figure-2.png "
+        "scm22-figure-3.png",
+    ),
+    (
         "vector_tables",
         "",
         "kashin-sampling kashin-sums vector-blocks vector-choice vector-layouts vector-messages "
