@@ -6,7 +6,7 @@ import importlib
 import math
 
 import pytest
-from pages import assert_drawn, page, rows
+from pages import page, rows
 
 pytest.importorskip("matplotlib")
 
@@ -29,15 +29,6 @@ def test_the_documentations_slopes_are_the_programs(monkeypatch):
     shown = rows(page("vector-protocols.md"))[head]
     assert [row[0] for row in shown] == list("123456")
     assert [row for row in shown if row[0] in "136"] == body
-
-
-@pytest.mark.slow
-@pytest.mark.reproduces
-def test_the_documentations_figure_of_poisoning_is_the_programs(tmp_path):
-    module = program("afnntz24_attacks")
-    curves = module.poisonings(512, 1, lambda: None)
-    module.Files(tmp_path).figure("afnntz24-poisoning", module._poisoning_figure(curves, 512))
-    assert_drawn("afnntz24-poisoning", tmp_path)
 
 
 @pytest.mark.slow
