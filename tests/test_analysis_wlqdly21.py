@@ -108,7 +108,8 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
     """The whole program, three quarters of a minute."""
     made = CliRunner().invoke(program.command, ["--output", str(tmp_path)])
     assert made.exit_code == 0, made.output
-    assert_drawn("wlqdly21-figures-1-2", tmp_path)
+    for name in ("figures-1-2", "figures-3-4", "figures-5-6", "local", "shuffled"):
+        assert_drawn(f"wlqdly21-{name}", tmp_path)
     computed = table_rows((tmp_path / "wlqdly21.md").read_text(encoding="utf-8"))
     text = page("vector-protocols.md")
     shown = {head: body for head, body in table_rows(text).items() if "PCKV-GRR" in head}
