@@ -44,7 +44,7 @@ class KeyValueResult(SumResult):
     ----------
     estimate, users, domain, guarantee, cost, error
         As for `SumResult`.
-    counts : (d, 2) ndarray of float, or (*shape, 2)
+    counts : (d, 2) ndarray of float, or ``(*shape, 2)``
         Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each coordinate.
         ``estimate`` is the difference of the columns.
     count_error : float

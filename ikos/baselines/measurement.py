@@ -71,7 +71,7 @@ def measure(
     row : ComparisonRow or SumProtocol
         A row of a comparison that has a protocol, or any protocol, including your own. One run may
         send 10^8 messages.
-    values : (n,) or (n, *shape) array_like of float
+    values : (n,) or ``(n, *shape)`` array_like of float
         All users' values, in the protocol's domain.
     runs : int
         Number of runs, at least 1.

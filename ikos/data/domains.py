@@ -80,7 +80,7 @@ class Domain(ABC):
 
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return users' values, (k, *shape), checked and in the data's units: one row per user.
+        """Return users' values, ``(k, *shape)``, checked and in the data's units: one row per user.
 
         The result is (k,) for scalars, else (k, dimension). Arrays of a suitable type, whose
         entries lie in this order, are not copied. Errors count users from ``first``.
@@ -100,7 +100,7 @@ class Domain(ABC):
         return data.reshape(len(data), self.dimension)
 
     def shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return rows of ``dimension`` entries, or one, as values, (k, *shape): a view."""
+        """Return rows of ``dimension`` entries, or one, as values, ``(k, *shape)``: a view."""
         return rows.reshape(-1, *self.shape)
 
     @property
@@ -323,7 +323,7 @@ class Vectors(Domain):
         require(self.shaped(rows), self.shaped(good) if good.ndim > 1 else good, first, what)
 
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return values, (k, *shape), checked, in the data's type and units, (k, dimension)."""
+        """Return values, ``(k, *shape)``, checked, in the data's type and units, (k, dimension)."""
         data = self._rows(real("x", x, first))
         for part in blocks(data.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(data[part].astype(np.float64, copy=False), first + part.start)
@@ -343,7 +343,7 @@ class Box(Vectors):
     """Vectors whose coordinates each lie between the same public bounds, as ``Bounds``.
 
     With a ``shape`` of ``dimension`` entries, values are matrices or tensors: those of k users have
-    shape (k, *shape), and results the ``shape``. All else is as for vectors of their entries.
+    shape ``(k, *shape)``, and results the ``shape``. All else is as for vectors of their entries.
 
     Examples
     --------

@@ -207,8 +207,8 @@ class Sum(ABC, Generic[_T]):
         ----------
         x : (k,) or (k, dimension) array_like, or iterator of such
             The values of k users, ``min_honest <= k <= n``, or an iterator over blocks of any
-            lengths; (k, *shape) for values of a shape. For a secure sum, integers of any dtype, or
-            Python's, in ``{0..upper}`` or ``[0, q)``. For a private sum, reals in its domain.
+            lengths; ``(k, *shape)`` for values of a shape. For a secure sum, integers of any dtype,
+            or Python's, in ``{0..upper}`` or ``[0, q)``. For a private sum, reals in its domain.
         rng : RandomSource, optional
             Secure randomness by default.
         threads : int, optional
