@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
 from ikos import PrivateSum, message_count
-from ikos.accounting import DigitParameters, optimized_digits, paper_digits
+from ikos.accounting import optimized_digits, paper_digits
 from ikos.baselines import SparseNoise, UnaryEncoding
+from ikos.primitives.randomized_response import response_variance
 
 N, EPSILON, DELTA = 10**6, 1.0, 1e-10
 """What is fixed while something else varies."""
@@ -102,8 +102,12 @@ def theorem_error(m: int, log_delta: float = _LOG_DELTA, *, advanced: bool = Fal
     log_each = math.log(4 if advanced else 2) + math.log(m) + log_delta  # of 2 / delta_j
     parts = 2 * math.sqrt(2 * m * (math.log(2) + log_delta)) if advanced else float(m)
     scale = 14 * log_each * (parts / EPSILON) ** 2 / (n - 1)
-    gammas = tuple(Fraction(k * scale) for k in domains)
-    return DigitParameters(math.prod(precisions), domains, places, gammas).mse(n)
+    largest = math.prod(precisions)
+    answers = sum(
+        (place / largest) ** 2 * response_variance(k, k * scale)
+        for k, place in zip(domains, places, strict=True)
+    )
+    return n * (1 / (4 * largest**2) + answers)
 
 
 # Sections 5 and 6
