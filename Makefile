@@ -46,6 +46,7 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 # Table 2 needs adult.data of the UCI Adult data set: make figures ADULT=path/to/adult.data
+ADULT ?= $(wildcard ../shared/data/adult.data)
 figures: .venv/installed-learning ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.necessary_messages --output build/figures

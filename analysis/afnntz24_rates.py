@@ -144,7 +144,7 @@ def _panels(found: Sequence[Point]) -> Iterator[tuple[str, list[Setting]]]:
 
 
 def message_figure(found: Sequence[Point]) -> Figure:
-    """Return the figure of messages of each user, next to min(n epsilon^2, d)."""
+    """Return the figure of messages per user, next to min(n epsilon^2, d)."""
     panels = []
     for panel, settings in _panels(found):
         curves = []
@@ -155,8 +155,8 @@ def message_figure(found: Sequence[Point]) -> Figure:
         law = tuple(min(n * e**2, d) for n, d, e in settings)
         curves.append(Line("min(nε², d)", curves[0].x, law, "dashed"))
         panels.append(Panel(_fixed(panel, settings[0]), tuple(curves), _LABELS[panel]))
-    note = f"δ = {DELTA:g}; means, of a user all of whose coefficients are the largest"
-    return panels_figure([("messages", panels)], "Messages of each user", note)
+    note = f"δ = {DELTA:g}; means, for a user all of whose coefficients are the largest"
+    return panels_figure([("messages", panels)], "Messages per user (AFNNTZ24)", note)
 
 
 # Kashin's constant

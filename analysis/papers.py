@@ -21,7 +21,7 @@ TABLE = Path(__file__).with_suffix(".toml")
 INTRO = """\
 # The papers, item by item
 
-Numbered statements, tables, figures and numeric claims of five papers ([](references.md)), each
+Every numbered statement, table, figure and numeric claim of five papers ([](references.md)), each
 with a call that runs it and, after an arrow, what the call gives. Begin with the imports at the top
 of the section, in a checkout of the source, which `analysis` needs. An item *agrees* with the
 paper, *differs* for the reason stated, or is *replaced* by what is stated; the word leads to the

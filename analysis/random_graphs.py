@@ -43,6 +43,7 @@ from ikos.graphs import (
     check_components,
     component_bound,
     enclosed_law,
+    multigraph,
     parts_bound,
     rare_components,
     sample_targets,
@@ -330,7 +331,7 @@ def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:
         trials = 20_000 if quick else 1_000_000
     for name, n, m, clear, drawing in DRAWN:
         targets = sample_targets(n, m, rng=DeterministicRandom(drawing))[0]
-        files.figure(name, graph_figure(targets, clear_share=clear))
+        files.figure(name, graph_figure(multigraph(targets, clear_share=clear)))
     for name, text in _law_tables():
         files.text(name, text)
     files.figure("second-moment", _moment_figure(*((200, 40) if quick else (1000, 1000))))

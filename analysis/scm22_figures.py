@@ -3,12 +3,13 @@
     python -m analysis.scm22_figures --output DIR
 
 writes into DIR ``scm22-figure-1``, ``-2`` and ``-3``, ``.svg`` and ``.png``, ``scm22-errors.csv``
-with what they show, and ``scm22.md``, tables of fitted exponents and of the errors against t.
+with what they show, and three tables: ``scm22-exponents.md``, the fitted exponents;
+``scm22-reports.md``, the errors against t; and ``scm22-precisions.md``, against k.
 
-The data are a stand-in for the paper's heartbeats, of the same shape: n curves of d samples in
-[0, 1], made of five smooth waves of random heights, times and widths, then zeros from a random time
-on. Every panel is computed twice: with the paper's probability of random answers at its delta of
-0.5, and at delta = 10^-6 with the exact accountant. Two errors are measured for each run:
+The data are a stand-in for the paper's heartbeats, of the same shape: n synthetic curves of d
+samples in [0, 1], made of five smooth waves of random heights, times and widths, then zeros from a
+random time on. Every panel is computed twice: with the paper's probability of random answers at its
+delta of 0.5, and at delta = 10^-6 with the exact accountant. Two errors are measured for each run:
 
 - the paper's own, sum_j (z_j - s_j)^2 / (n/d)^2, with s_j the sum of the values that were drawn and
   z_j its estimate: the sampling is left out;
@@ -226,7 +227,7 @@ USERS = (10_000, 15_000, 20_000, 30_000, 50_000, 70_000, 100_000)
 
 FIGURES: dict[int, tuple[Sweep, Sweep]] = {
     1: (
-        Sweep("t", "coordinates t of each user", (1, 2, 3, 5, 8), (1, 2, 5, 10, 20, 50, 100)),
+        Sweep("t", "coordinates per user t", (1, 2, 3, 5, 8), (1, 2, 5, 10, 20, 50, 100)),
         Sweep("k", "precision k", (1, 2, 3, 4, 5, 7, 10), (1, 2, 3, 4, 5, 7, 10, 15, 20)),
     ),
     2: (
@@ -254,6 +255,8 @@ REPORTS = "the same over (n t/d)², the mean\nnumber of reports squared"
 BEST = "the paper's error at the best precision k\n(worst case, calculated)"
 BOUND = "the paper's bound, at its own k\n(Section 4.5; Theorem 4.6 for t > 1)"
 LAW = "the paper's power law, through\nthe last point of its error"
+PARAMETERS = {True: "the paper's γ, δ = 0.5", False: "exact accountant, δ = 10⁻⁶"}
+"""Whether they are the paper's."""
 
 
 def panel(sweep: Sweep, found: Sequence[Found]) -> Panel:
@@ -278,15 +281,16 @@ def panel(sweep: Sweep, found: Sequence[Found]) -> Panel:
             lines.append(Line(BEST, x, tuple(best_own(one.setting) for one in found), "dotted"))
     if sweep.law is not None:
         y = tuple(own[-1] * (v / x[-1]) ** sweep.law for v in x)
-        lines.append(Line(LAW, x, y, "dash-dotted", label=LAWS[sweep.law]))
-    how = "the paper's γ, δ = 0.5" if published else "exact accountant, δ = 10⁻⁶"
-    return Panel(how, tuple(lines), sweep.axis)
+        lines.append(Line(LAW, x, y, "dash-dotted"))
+    parameters = PARAMETERS[published]
+    title = parameters if sweep.law is None else f"{parameters}; law {LAWS[sweep.law]}"
+    return Panel(title, tuple(lines), sweep.axis)
 
 
 def draw(number: int, panels: Sequence[Panel], runs: int, base: FigureSetting) -> Figure:
     """Return a figure: the paper's parameters above, the exact ones below."""
     note = (
-        f"Means of {runs} runs on n = {base.n:,} made heartbeats of d = {base.d} samples; "
+        f"Means of {runs} runs on n = {base.n:,} synthetic heartbeats of d = {base.d} samples; "
         f"where they do not vary t = 1, k = {base.k}, ε = {base.epsilon}."
     )
     pairs = [panels[first : first + 2] for first in range(0, len(panels), 2)]
@@ -313,10 +317,10 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def exponents(panels: Sequence[tuple[Sweep, Panel]]) -> str:
+def exponents(panels: Sequence[tuple[Sweep, bool, Panel]]) -> str:
     """Return a table of the fitted exponents of a few panels."""
     rows = []
-    for sweep, shown in panels:
+    for sweep, published, shown in panels:
         if sweep.law is None:
             continue
         cells = {line.name: line for line in shown.lines}
@@ -325,7 +329,7 @@ def exponents(panels: Sequence[tuple[Sweep, Panel]]) -> str:
             f"{exponent(cells[kind].x, cells[kind].y):.2f}" if kind in cells else "-"
             for kind in kinds
         ]
-        rows.append((sweep.axis, shown.title, f"{sweep.law:.2f}", *fits))
+        rows.append((sweep.axis, PARAMETERS[published], f"{sweep.law:.2f}", *fits))
     return markdown(
         ("against", "parameters", "paper's law", "own error", "at the best k", "paper's bound",
          "whole error"),
@@ -351,9 +355,41 @@ def against_t(found: Iterable[Found]) -> str:
     return markdown(head, rows)
 
 
+def answer_variance(x: NDArray[np.float64] | float, k: int, gamma: float) -> NDArray[np.float64]:
+    """Return the variance of the debiased answer about values in [0, 1], rounded to k steps.
+
+    Examples
+    --------
+    >>> [float(answer_variance(0.5, k, 0.0)) for k in (1, 2)]  # of the rounding alone
+    [0.25, 0.0]
+    """
+    steps = k * np.asarray(x, dtype=np.float64)
+    above = steps - np.floor(steps)
+    mean = (1 - gamma) * steps + gamma * k / 2
+    square = (1 - gamma) * (steps**2 + above * (1 - above)) + gamma * k * (2 * k + 1) / 6
+    return np.asarray((square - mean**2) / ((1 - gamma) * k) ** 2)
+
+
+def against_k(found: Iterable[Found], x: NDArray[np.float64]) -> str:
+    """Return a table of the errors against k with the paper's parameters, as they are expected."""
+    rows = []
+    for one in found:
+        k, gamma = one.setting.k, one.gamma
+        scale = one.setting.d**2 / one.setting.n
+        bound = (1 / (4 * k**2) + gamma / 2) / (1 - gamma) ** 2
+        worst = coordinate_error(k, gamma, 1).mean_square
+        expected = answer_variance(x, k, gamma)
+        errors = bound, worst, expected.mean(), expected[x > 0].mean()
+        cells = (f"{scale * error:.3g}" for error in errors)
+        rows.append((str(k), f"{gamma:.4f}", *cells, f"{one.own:.3g}", f"{one.whole:.3g}"))
+    head = ("k", "γ", "the paper's bound", "worst case", "expected", "without the zeros",
+            "measured", "whole error")  # fmt: skip
+    return markdown(head, rows)
+
+
 @program()
 def command(files: Files, seed: int, quick: bool) -> None:
-    """Compute SCM22's Figures 1 to 3 on made heartbeats.
+    """Compute SCM22's Figures 1 to 3 on synthetic heartbeats.
 
     Takes a few minutes.
     """
@@ -365,21 +401,23 @@ def command(files: Files, seed: int, quick: bool) -> None:
         for sweep in sweeps
     ]
     results: list[tuple[int, Sweep, Found]] = []
-    shown: dict[int, list[tuple[Sweep, Panel]]] = {number: [] for number in FIGURES}
+    shown: dict[int, list[tuple[Sweep, bool, Panel]]] = {number: [] for number in FIGURES}
     with steps("running", sum(len(settings) for *_, settings in jobs)) as step:
-        for number, sweep, _, settings in jobs:
+        for number, sweep, published, settings in jobs:
             found = []
             for setting in settings:
                 found.append(measure(setting, runs, seed))
                 step()
             results += [(number, sweep, one) for one in found]
-            shown[number].append((sweep, panel(sweep, found)))
+            shown[number].append((sweep, published, panel(sweep, found)))
     files.text("scm22-errors.csv", csv_text(COLUMNS, _rows(results)))
-    laws = [pair for pairs in shown.values() for pair in pairs]
-    of_t = [one for _, sweep, one in results if sweep.name == "t"]
-    files.text("scm22.md", exponents(laws) + "\n" + against_t(of_t))
-    for number, pairs in shown.items():
-        drawn = draw(number, [p for _, p in pairs], runs, QUICK if quick else FigureSetting())
+    base = QUICK if quick else FigureSetting()
+    files.text("scm22-exponents.md", exponents([one for many in shown.values() for one in many]))
+    files.text("scm22-reports.md", against_t(one for _, sweep, one in results if sweep.name == "t"))
+    of_k = (one for _, sweep, one in results if sweep.name == "k" and one.setting.published)
+    files.text("scm22-precisions.md", against_k(of_k, heartbeats(base.n, base.d, seed)))
+    for number, many in shown.items():
+        drawn = draw(number, [one for *_, one in many], runs, base)
         files.figure(f"scm22-figure-{number}", drawn)
 
 

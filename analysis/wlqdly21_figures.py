@@ -360,7 +360,7 @@ def local_figure(settings: Sequence[tuple[str, int, int]], epsilons: Sequence[fl
         list(rows.items()),
         f"Exact mean squared errors in the local model, n = {settings[0][1]:,}",
         note="squared Euclidean norm, before any projection; dashed: WLQDLY21's lower bound "
-        "min(s²/d, ds/(nε²)), its unnamed constant c taken as 1",
+        "min(s²/d, ds/(nε²)) for ε up to 1, its unnamed constant c taken as 1",
         ticks=_TICKS,
     )
 

@@ -42,6 +42,7 @@ SLOW = {
 SEEDED = ("message_counts", "random_graphs", "wlqdly21_figures")
 
 COMMITTED = [
+    ("afnntz24_attacks", "", "afnntz24-poisoning.png afnntz24-reconstruction.png"),
     ("bbgn20_table_1", "", "bbgn20-table-1"),
     ("bbgn20_table_3", "", "bbgn20-table-3 bbgn20-table-3-floors"),
     ("higher_moments", "--quick", "higher-moments message-progress"),
@@ -51,6 +52,12 @@ COMMITTED = [
     ("peers", "", "peers"),
     ("random_graphs", "", "component-law component-bounds rare-components"),
     ("scalar_robustness", "", "scalar-robustness missing-blankets"),
+    (
+        "scm22_figures",
+        "",
+        "scm22-exponents scm22-precisions scm22-reports scm22-figure-1.png scm22-figure-2.png "
+        "scm22-figure-3.png",
+    ),
     (
         "vector_tables",
         "",

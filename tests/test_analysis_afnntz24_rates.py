@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 import pytest
-from pages import page, rows
+from pages import assert_drawn, page, rows
 
 pytest.importorskip("matplotlib")
 
@@ -37,6 +37,14 @@ def shown():
     """Return the rows of the documentation's table, by what varies."""
     (body,) = rows(page("figures/afnntz24-rates.md")).values()
     return {panel: [row for row in body if row[0] == panel] for panel in ("d", "n", "ε")}
+
+
+@pytest.mark.slow
+@pytest.mark.reproduces
+def test_the_documentations_messages_are_the_programs(module, tmp_path):
+    counted = list(module.points(module.MESSAGES, 0, 1))
+    module.Files(tmp_path).figure("afnntz24-messages", module.message_figure(counted))
+    assert_drawn("afnntz24-messages", tmp_path)
 
 
 @pytest.mark.slow

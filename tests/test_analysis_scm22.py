@@ -6,8 +6,6 @@ import importlib
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
-from pages import assert_drawn, page, rows
 
 from ikos import Box
 from ikos.baselines import SampledCoordinates
@@ -54,19 +52,18 @@ def test_exponents_and_references(module):
     assert module.bound(module.FigureSetting(True, n=300)) is None
 
 
-@pytest.mark.slow
-@pytest.mark.reproduces
-def test_the_documentations_figure_and_table_are_the_programs(module, monkeypatch, tmp_path):
-    """Figure 1, which takes most of the program's time: nearly a minute."""
-    monkeypatch.setattr(module, "FIGURES", {1: module.FIGURES[1]})
-    made = CliRunner().invoke(module.command, ["--output", str(tmp_path)])
-    assert made.exit_code == 0, made.output
-    computed = rows((tmp_path / "scm22.md").read_text(encoding="utf-8"))
-    assert_drawn("scm22-figure-1", tmp_path)
-    (head,) = (head for head in computed if "t" in head)
-    shown = rows(page("vector-protocols.md"))[head]
-    assert len(shown) == 5
-    assert set(shown) <= set(computed[head])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_the_variance_of_an_answer_is_that_of_all_outcomes(module, k):
+    gamma = 0.3
+    for x in (0.0, 0.2, 0.5, 0.9, 1.0):
+        below = min(int(x * k), k - 1)
+        law = np.full(k + 1, gamma / (k + 1))
+        law[below] += (1 - gamma) * (below + 1 - x * k)
+        law[below + 1] += (1 - gamma) * (x * k - below)
+        debiased = (np.arange(k + 1) / k - gamma / 2) / (1 - gamma)
+        assert law @ debiased == pytest.approx(x)
+        expected = law @ (debiased - x) ** 2
+        assert module.answer_variance(x, k, gamma) == pytest.approx(expected)
 
 
 @pytest.mark.slow

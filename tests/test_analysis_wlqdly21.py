@@ -108,7 +108,11 @@ def test_the_documentations_figure_tables_and_numbers_are_the_programs(program, 
     """The whole program, three quarters of a minute."""
     made = CliRunner().invoke(program.command, ["--output", str(tmp_path)])
     assert made.exit_code == 0, made.output
-    assert_drawn("wlqdly21-figures-1-2", tmp_path)
+    for name in (
+        "wlqdly21-figures-1-2", "wlqdly21-figures-3-4", "wlqdly21-figures-5-6", "wlqdly21-local",
+        "wlqdly21-shuffled",
+    ):  # fmt: skip
+        assert_drawn(name, tmp_path)
     computed = table_rows((tmp_path / "wlqdly21.md").read_text(encoding="utf-8"))
     text = page("vector-protocols.md")
     shown = {head: body for head, body in table_rows(text).items() if "PCKV-GRR" in head}

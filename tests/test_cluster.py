@@ -192,8 +192,20 @@ def test_private_sums_of_vectors(here):
     x[777] = 1
     with pytest.raises(ValueError, match=r"x\[177\] must have exactly one 1 .* \(in partition 2"):
         protocol.run(da.from_array(x, chunks=300), cluster=here)
-    with pytest.raises(ValueError, match="x must be two-dimensional, got 1 dimensions"):
+    with pytest.raises(ValueError, match="x must have 2 axes, got 1"):
         protocol.run(da.ones(N), cluster=here)
+
+
+@pytest.mark.slow
+def test_sums_of_matrices(here):
+    """In partitions of some users, which are cut within matrices too, and in one array."""
+    x = np.arange(N * 6).reshape(N, 2, 3) % 7
+    protocol = SecureVectorSum(N, 6, upper=7, shape=(2, 3), messages=3)
+    for form in (x, da.from_array(x, chunks=(300, 1, 2))):
+        assert (protocol.run(form, cluster=here) == x.sum(axis=0)).all()
+    for wrong in (x.reshape(N, 6), x.transpose(0, 2, 1)):
+        with pytest.raises(ValueError, match="x must have "):
+            protocol.run(da.from_array(wrong, chunks=300), cluster=here)
 
 
 def kinds(x):
@@ -328,7 +340,7 @@ class Pipe(Part):
         (da.arange(N + 1, chunks=90), {}, "x must hold one value for each of the n = 1000 users"),
         (iter(()), {}, "x must hold one value for each of the n = 1000 users"),
         (Column([Pipe([1] * N)]), {}, r"^people\.csv is a pipe$"),
-        (da.ones((10, 100)), {}, "one-dimensional, got 2"),
+        (da.ones((10, 100)), {}, "x must have 1 axes, got 2"),
         (dask.delayed(np.arange)(N), {}, "x must be a Dask array"),
         (da.ones(N), {"cluster": None}, "cluster="),
         (np.arange(N), {"threads": 2}, "threads must be None"),

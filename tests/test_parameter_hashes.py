@@ -20,6 +20,7 @@ from ikos import (
     Sensitivity,
     SparseTernary,
 )
+from ikos.baselines import FrequencyEstimation
 from ikos.data.domains import Bounds, Domain
 from ikos.deployment.shares import SharesTerms
 from ikos.transports import Masked, Shuffled
@@ -43,7 +44,7 @@ PROTOCOLS: list[tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]] = [
     (
         SecureVectorSum,
         {"n": 100, "q": 2**16, "messages": 9, "dimension": 8},
-        {**SECURE, **LAYOUT, "dimension": 9},
+        {**SECURE, **LAYOUT, "dimension": 9, "shape": (2, 4)},
     ),
     (PrivateSum, {**BUDGET, **PINNED, "upper": 7}, {**PRIVATE, "lower": -1, "upper": 8}),
     (
@@ -96,10 +97,10 @@ def test_every_option_of_a_recipe_changes_the_hash(recipe: Callable[[Shuffled], 
 
 
 DOMAINS: list[tuple[Domain, dict[str, Any]]] = [
-    (Box(4), {"dimension": 5, "lower": -1, "upper": 2}),
-    (Ball(4), {"dimension": 5, "radius": 2}),
-    (SparseTernary(4, 2), {"dimension": 5, "sparsity": 3}),
-    (Categories([2, 3]), {"sizes": [3, 2]}),
+    (Box(4), {"dimension": 5, "lower": -1, "upper": 2, "shape": (2, 2)}),
+    (Ball(4), {"dimension": 5, "radius": 2, "shape": (4, 1)}),
+    (SparseTernary(4, 2), {"dimension": 5, "sparsity": 3, "shape": (1, 4)}),
+    (Categories([2, 3]), {"sizes": [3, 2], "shape": (1, 5)}),
 ]
 
 
@@ -109,8 +110,11 @@ def test_every_part_of_a_domain_changes_the_hash() -> None:
         assert set(changes) == {one.name for one in fields(domain)}  # type: ignore[arg-type]
         found.add(PrivateVectorSum(**BUDGET, domain=domain).parameter_hash)
         for name, value in changes.items():
-            other: Domain = replace(domain, **{name: value})  # type: ignore[type-var]
+            other: Domain = replace(domain, **{"shape": (), name: value})  # type: ignore[type-var]
             found.add(PrivateVectorSum(**BUDGET, domain=other).parameter_hash)
+    cells = (FrequencyEstimation(100, Categories([4], shape=shape), 1, 1e-4)
+             for shape in ((), (2, 2)))  # fmt: skip
+    assert len({one.parameter_hash for one in cells}) == 2
     assert len(found) == len(DOMAINS) + sum(len(changes) for _, changes in DOMAINS)
 
 

@@ -150,6 +150,8 @@ ROWS: list[Row] = [
      {"targets": TARGETS}),
     (graphs.component_labels, {"targets": [[1], [0]], "clear_share": True, "backend": "scipy"},
      {"targets": TARGETS}),
+    (graphs.replayed_targets, {"n": 4, "m": 2, "shuffler": "single", "rng": DeterministicRandom(1)},
+     {"n": [0], "m": [0]}),
     (graphs.multigraph, {"targets": [[1], [0]], "clear_share": True}, {"targets": TARGETS}),
     # noise and randomness
     (noise.geometric, {"s": 0.1, "size": 3}, {"s": [0, -0.5], "size": [2**40 + 1, (2, 3)]}),

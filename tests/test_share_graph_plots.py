@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import networkx as nx
 import numpy as np
 import pytest
 
-from ikos.graphs import component_labels, component_moment, excess_bound, sample_targets
+from ikos.graphs import (
+    component_labels,
+    component_moment,
+    excess_bound,
+    multigraph,
+    sample_targets,
+)
 from ikos.testing import DeterministicRandom
 
 pytest.importorskip("matplotlib")
@@ -24,7 +31,7 @@ def drawn(n, m, seed):
 @pytest.mark.parametrize(("n", "m", "seed", "clear"), GRAPHS)
 def test_every_edge_is_drawn_and_every_component_told_apart(n, m, seed, clear):
     targets = drawn(n, m, seed)
-    (axes,) = graph_figure(targets, clear_share=clear).axes
+    (axes,) = graph_figure(multigraph(targets, clear_share=clear)).axes
     assert len(axes.patches) == n * m
     labels = component_labels(targets, clear_share=clear)[0]
     sizes = sorted(np.bincount(labels).tolist(), reverse=True)
@@ -41,23 +48,29 @@ def test_every_edge_is_drawn_and_every_component_told_apart(n, m, seed, clear):
 
 
 def test_repeated_edges_do_not_hide_each_other():
-    (axes,) = graph_figure([[1, 1, 0], [0, 0, 1]]).axes
+    (axes,) = graph_figure(multigraph([[1, 1, 0], [0, 0, 1]])).axes
     shapes = {tuple(patch.get_path().vertices.ravel().round(6)) for patch in axes.patches}
     assert len(shapes) == 6
 
 
 @pytest.mark.parametrize(
-    ("targets", "error"),
+    ("graph", "error"),
     [
-        (np.arange(101)[:, None], "at most 100 users and 1000 edges"),
-        (np.zeros((1, 1001), dtype=int), "at most 100 users and 1000 edges"),
-        ([[0], [0]], "must name each user 1 times"),
-        ([0, 1], "must have shape"),
+        (multigraph(np.arange(101)[:, None]), "at most 100 users and 1000 edges"),
+        (multigraph(np.zeros((1, 1001), dtype=int)), "at most 100 users and 1000 edges"),
+        (nx.MultiGraph(nx.path_graph(3)), "must be a share graph"),
+        (nx.MultiGraph(), "must be a share graph"),
     ],
 )
-def test_what_is_no_graph_or_too_large_is_refused(targets, error):
+def test_what_is_no_share_graph_or_too_large_is_refused(graph, error):
     with pytest.raises(ValueError, match=error):
-        graph_figure(targets)
+        graph_figure(graph)
+
+
+@pytest.mark.parametrize("graph", [nx.cycle_graph(3), nx.MultiDiGraph([(0, 0)]), [[1, 0], [0, 1]]])
+def test_what_is_no_multigraph_is_refused(graph):
+    with pytest.raises(TypeError, match="graph must be a networkx"):
+        graph_figure(graph)
 
 
 # The second moment

@@ -139,7 +139,7 @@ def reconstruction_figure(
             else:
                 axes.set_ylabel("distance from the set", fontsize=9.5)
             if i == len(rows) - 1:
-                axes.set_xlabel("messages k of each user", fontsize=10)
+                axes.set_xlabel("messages per user k", fontsize=10)
     handles = [
         Line2D([], [], color=BLUE, marker="o", linewidth=1.8),
         Line2D([], [], color=VERMILLION, marker="D", linewidth=1.8),

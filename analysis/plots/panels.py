@@ -39,7 +39,6 @@ class Line:
     y: tuple[float, ...]
     reference: str = ""
     measured: tuple[tuple[float, ...], ...] = ()
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,10 +124,6 @@ def _draw(axes: Axes, line: Line, colour: str, marker: str) -> Line2D:
             x, middle, yerr=bars or None, color=colour, marker=marker, markersize=5,
             linestyle="none", elinewidth=1, capsize=2.5, zorder=4,
         )  # fmt: skip
-    if line.label:
-        axes.annotate(
-            line.label, (line.x[0], line.y[0]), (4, 6), textcoords="offset points", fontsize=9
-        )
     return Line2D([], [], **{**style, "marker": marker})
 
 

@@ -295,6 +295,7 @@ class Baseline(ProtocolTerms, ABC):
 
     def _result(self, total: Any, users: int) -> SumResult:
         if isinstance(total, np.ndarray):
+            total = self.domain.shaped(total)[0]
             total.setflags(write=False)
         return SumResult(
             estimate=total,

@@ -297,7 +297,7 @@ class CentralGaussian(Curator):
         return noise
 
     def _accepted(self, values: NDArray[Any]) -> NDArray[Any]:
-        self.encoding.check(values)
+        self.encoding.check(self.domain.shaped(values))
         return values
 
     def _messages(self, rows: NDArray[np.float64], rng: RandomSource) -> NDArray[Any]:

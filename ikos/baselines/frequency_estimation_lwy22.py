@@ -139,6 +139,7 @@ class FrequencyEstimation(Padded):
             "modulus": self.modulus,
             "extra": self.extra,
             "chance": str(self.chance),
+            **self.domain.shape_parameter,
         }
 
     @property

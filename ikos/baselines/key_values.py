@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ class KeyValueResult(SumResult):
     ----------
     estimate, users, domain, guarantee, cost, error
         As for `SumResult`.
-    counts : (d, 2) ndarray of float
+    counts : (d, 2) ndarray of float, or ``(*shape, 2)``
         Unbiased estimates of how many users have 1 (column 0) and -1 (column 1) at each coordinate.
         ``estimate`` is the difference of the columns.
     count_error : float
@@ -54,20 +55,20 @@ class KeyValueResult(SumResult):
     count_error: float = field(repr=False)
 
     def frequencies(self) -> NDArray[np.float64]:
-        """Return the estimated fractions of users with 1, and -1, at each coordinate, (d, 2)."""
+        """Return the estimated fractions of users with 1, and -1, as ``counts``."""
         return self.counts / self.users
 
     def conditional_mean(self) -> NDArray[np.float64]:
-        """Return the mean value at each coordinate over the users who have it, (d,).
+        """Return the mean value at each coordinate over the users who have it.
 
         A ratio of two estimates, and so biased, more so if few users have the key; clipped to
         [-1, 1]. NaN if fewer users than twice the bound on the root mean squared error of their
         number are estimated to have the key.
         """
-        having = self.counts.sum(axis=1)
+        having = self.counts.sum(axis=-1)
         # the root mean square of a sum of two is at most the sum of theirs
         many = having >= 4 * self.count_error
-        ratio = np.full(having.size, np.nan)
+        ratio = np.full(having.shape, np.nan)
         ratio[many] = np.clip(self.estimate[many] / having[many], -1, 1)
         return ratio
 
@@ -201,11 +202,12 @@ class KeyValueBaseline(Baseline):
 
     def _result(self, total: NDArray[np.float64], users: int) -> KeyValueResult:
         """Return the result of estimated counts, (d, 2)."""
-        total.setflags(write=False)
         result = super()._result(total[:, 0] - total[:, 1], users)
+        counts = np.moveaxis(self.domain.shaped(total.T), 0, -1)
+        counts.setflags(write=False)
         shared = {field.name: getattr(result, field.name) for field in fields(result)}
         square = users * max(self.variances.present, self.variances.absent)
-        return KeyValueResult(**shared, counts=total, count_error=math.sqrt(square))
+        return KeyValueResult(**shared, counts=counts, count_error=math.sqrt(square))
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -268,6 +270,8 @@ class Ternarizer:
         Number of coordinates of a vector, and of those drawn.
     bound : float
         Largest absolute value of a coordinate; public. Larger values are refused, not clipped.
+    shape : tuple of int, optional
+        Shape of values and results, as for `Box`.
     zeros : bool
         Whether drawn values may become 0. If not, every result has exactly ``sparsity`` nonzero
         entries, as `PCKVGRR` requires, and more variance.
@@ -286,12 +290,14 @@ class Ternarizer:
     sparsity: int
     bound: float = 1.0
     zeros: bool = True
+    shape: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        domain = SparseTernary(self.dimension, self.sparsity)
+        domain = self.domain
         bound = number("bound", self.bound, low=1 / MAX_BOUND, high=MAX_BOUND)
         object.__setattr__(self, "dimension", domain.dimension)
         object.__setattr__(self, "sparsity", domain.sparsity)
+        object.__setattr__(self, "shape", domain.shape)
         object.__setattr__(self, "bound", float(bound))
         object.__setattr__(self, "zeros", flag("zeros", self.zeros))
 
@@ -303,7 +309,7 @@ class Ternarizer:
     @property
     def domain(self) -> SparseTernary:
         """The set of the results."""
-        return SparseTernary(self.dimension, self.sparsity)
+        return SparseTernary(self.dimension, self.sparsity, shape=self.shape)
 
     def mean_square(self, x: ArrayLike) -> float:
         """Return the exact mean squared Euclidean error of the scaled sum of vectors ``x``."""
@@ -313,7 +319,7 @@ class Ternarizer:
         return float(self.scale**2 * chance * sent - (values**2).sum())
 
     def __call__(self, x: ArrayLike, rng: RandomSource | None = None) -> NDArray[np.int8]:
-        """Return random vectors of signs, (k, d), for real vectors, one row per user.
+        """Return random vectors of signs for real vectors, of the same shape, one per user.
 
         Probabilities are the doubles nearest to those of the class, and are drawn exactly.
         """
@@ -323,7 +329,8 @@ class Ternarizer:
             columns = draw_subsets(values[part].shape[0], self.dimension, self.sparsity, source)
             drawn = np.take_along_axis(values[part], columns, axis=1).astype(np.float64)
             np.put_along_axis(result[part], columns, self._signs(drawn, source), axis=1)
-        return result
+        signs: NDArray[np.int8] = self.domain.shaped(result)
+        return signs
 
     def _signs(self, drawn: NDArray[np.float64], rng: RandomSource) -> NDArray[np.int8]:
         flat = drawn.reshape(-1)
@@ -335,4 +342,4 @@ class Ternarizer:
         return signs.astype(np.int8).reshape(drawn.shape)
 
     def _checked(self, x: ArrayLike) -> NDArray[Any]:
-        return Box(self.dimension, -self.bound, self.bound).values(x)
+        return Box(self.dimension, -self.bound, self.bound, shape=self.shape).values(x)

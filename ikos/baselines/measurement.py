@@ -71,7 +71,7 @@ def measure(
     row : ComparisonRow or SumProtocol
         A row of a comparison that has a protocol, or any protocol, including your own. One run may
         send 10^8 messages.
-    values : (n,) or (n, d) array_like of float
+    values : (n,) or ``(n, *shape)`` array_like of float
         All users' values, in the protocol's domain.
     runs : int
         Number of runs, at least 1.
@@ -103,9 +103,9 @@ def measure(
         )
     checked = protocol.domain.values(values)
     truth, source = np.array(list(map(math.fsum, np.atleast_2d(checked.T)))), secure(rng)
-    errors = []
+    errors, x = [], protocol.domain.shaped(checked)
     began = time.perf_counter()
     for _ in range(many):
-        off = np.ravel(protocol.run(checked, source).estimate) - truth
+        off = np.ravel(protocol.run(x, source).estimate) - truth
         errors.append(float(off[0] if checked.ndim == 1 else np.linalg.norm(off)))
     return Measurement(tuple(errors), (time.perf_counter() - began) / many)

@@ -205,7 +205,7 @@ class ComparisonRow(Printed):
 def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> SumProtocol:
     """Return sampled coordinates for a box, or for the smallest box around a ball."""
     if isinstance(domain, Ball):
-        domain = Box(domain.dimension, -domain.reach, domain.reach)
+        domain = Box(domain.dimension, -domain.reach, domain.reach, shape=domain.shape)
     return SampledCoordinates(n, domain, *spent, **options)
 
 

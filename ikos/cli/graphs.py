@@ -158,7 +158,7 @@ class GraphsRequest:
             )
         rng = None if self.seed is None else DeterministicRandom(self.seed)
         targets = graphs.sample_targets(self.users, self.messages, shuffler=self.shuffler, rng=rng)
-        return graph_figure(targets[0], clear_share=self.clear_share)
+        return graph_figure(graphs.multigraph(targets[0], clear_share=self.clear_share))
 
     def check(self) -> ComponentCheck:
         """Check the bounds."""

@@ -14,7 +14,7 @@ import click
 
 from ikos.cli.errors import in_options
 from ikos.cli.options import CHOSEN, CLEAR_SHARE, DomainRequest, from_option
-from ikos.cli.types import SIGMA, Honest, Whole
+from ikos.cli.types import SIGMAS, USERS, Cases, Honest, Whole
 from ikos.results.report import digits
 
 if TYPE_CHECKING:
@@ -30,11 +30,19 @@ DEFAULT_RESERVE = Fraction(1, 100)
 class MessagesRequest(DomainRequest):
     """Options of the command."""
 
-    users: int = from_option(required=True)
+    users: tuple[int, ...] = from_option(
+        required=True, type=USERS, help="Number of users, e.g. 1000; or several: 1000,10^6."
+    )
     min_honest: int | Fraction | None
     corrupt_shufflers: int
     modulus: int | None = from_option(show_default=f"{CHOSEN} for a private sum")
-    sigma: Fraction | None = from_option(type=SIGMA, help="Security level in bits, e.g. 80.")
+    sigma: tuple[Fraction, ...] | None = from_option(
+        type=SIGMAS, help="Security level in bits, e.g. 80; or several: 40,80."
+    )
+    messages: tuple[int, ...] | None = from_option(
+        type=Cases(Whole(1, 10**8)), show_default=None, help="Instead of --sigma: number of "
+        "messages per user, the clear share included, whose security to list; or several: 10,15.",
+    )  # fmt: skip
     epsilon: Fraction | None
     delta: Fraction | None
     lower: float | None = from_option(show_default="0")
@@ -64,11 +72,6 @@ class MessagesRequest(DomainRequest):
     )
 
     @property
-    def honest(self) -> int:
-        """Minimum number of honest users."""
-        return Honest.of(self.min_honest, self.users)
-
-    @property
     def vectors(self) -> bool:
         """Whether the sums are of vectors."""
         return self.domain is not None or self.dimension is not None
@@ -81,25 +84,46 @@ class MessagesRequest(DomainRequest):
             "reserve": self.reserve, "releases": self.releases, "domain": self.domain,
             "radius": self.radius, "sparsity": self.sparsity, "sizes": self.sizes,
         }  # fmt: skip
+        secure = {"sigma": self.sigma, "messages": self.messages}
+        asked = [name for name, value in secure.items() if value is not None]
+        if len(asked) == 2:
+            raise click.UsageError("--sigma and --messages cannot be combined")
         for name, value in private.items():
-            if self.sigma is not None and value is not None:
-                raise click.UsageError(f"--{name} is for a private sum, --sigma for a secure one")
+            if asked and value is not None:
+                raise click.UsageError(
+                    f"--{name} is for a private sum, --{asked[0]} for a secure one"
+                )
         if self.releases is not None and self.domain is None:
             raise click.UsageError("--releases needs --domain")
         if self.overhead is not None and not self.vectors:
             raise click.UsageError("--overhead needs --dimension or --domain")
         if self.plot is not None and self.vectors:
             raise click.UsageError("--plot is for scalar sums, without --domain and --dimension")
+        if self.plot is not None and (self.messages or len(self.users) > 1 or len(self.levels) > 1):
+            raise click.UsageError("--plot takes one number of --users and one --sigma")
 
-    def question(self) -> Question:
-        """Return the question: a sum, with the numbers that it chooses."""
+    @property
+    def levels(self) -> tuple[Fraction, ...]:
+        """Requested levels of security; none for a private sum."""
+        return self.sigma or ()
+
+    def questions(self) -> list[Question]:
+        """Return the sums, for each number of users, with the numbers that they choose."""
         if self.epsilon is not None and self.delta is not None:
-            return PrivateQuestion.of(self, (self.epsilon, self.delta))
-        if self.sigma is not None and self.modulus is not None:
-            return SecureQuestion(self, self.modulus, self.dimension or 1, sigma=self.sigma)
+            budget = self.epsilon, self.delta
+            return [PrivateQuestion.of(self, users, budget) for users in self.users]
+        wanted: list[tuple[Fraction | None, int | None]] = [
+            *((sigma, None) for sigma in self.levels),
+            *((None, total) for total in self.messages or ()),
+        ]
+        if wanted and self.modulus is not None:
+            return [
+                SecureQuestion(self, users, self.modulus, self.dimension or 1, sigma, total=total)
+                for users in self.users for sigma, total in wanted
+            ]  # fmt: skip
         raise click.UsageError(
-            "give --modulus and --sigma for a secure sum, or --epsilon and --delta for a private "
-            "one"
+            "give --modulus and --sigma (or --messages) for a secure sum, or --epsilon and --delta "
+            "for a private one"
         )
 
     def settings(self) -> list[tuple[str, bool]]:
@@ -120,7 +144,7 @@ class MessagesRequest(DomainRequest):
 
         if self.analysis:
             return [checked_analysis(self.analysis)]
-        return ANALYSES if self.sigma is None else LEVELS
+        return LEVELS if self.epsilon is None else ANALYSES
 
 
 @dataclass(frozen=True)
@@ -136,9 +160,9 @@ class RowSetting:
 class CountRow:
     """The result of an analysis in a setting: ``counts``, or the ``reason`` why there are none."""
 
+    question: Question
     setting: RowSetting
     layout: str | None
-    overhead: int | None
     counts: Layout | None = None
     standard_error: float | None = None
     necessary: int | None = None
@@ -164,14 +188,20 @@ class CountRow:
     @property
     def bytes_per_user(self) -> int | None:
         """Bytes that each user sends, with the overhead of each message."""
-        if self.counts is None or self.overhead is None:
+        overhead = self.question.request.overhead
+        if self.counts is None or overhead is None:
             return None
-        return self.counts.bytes_per_user(self.overhead)
+        return self.counts.bytes_per_user(overhead)
 
     @property
     def messages(self) -> float:
         """Messages that each user sends, infinite where nothing is covered."""
         return math.inf if self.counts is None else self.counts.messages_per_user
+
+    @property
+    def cost(self) -> float:
+        """Messages or, of a given number of them, the level negated."""
+        return self.messages if self.question.total is None else -(self.sigma or 0.0)
 
     @property
     def size(self) -> float:
@@ -186,12 +216,20 @@ class Question(ABC):
     """A sum whose messages are counted, with the numbers that it chooses."""
 
     request: MessagesRequest
+    users: int
     q: int
     dimension: int
+    sigma: Fraction | None = None
     space: Domain | Bounds | None = None
     reserve: Fraction | None = None
     releases: int | None = None
     precision: int | None = None
+    total: int | None = None
+
+    @property
+    def honest(self) -> int:
+        """Minimum number of honest users."""
+        return Honest.of(self.request.min_honest, self.users)
 
     @property
     def modulus(self) -> str:
@@ -202,11 +240,6 @@ class Question(ABC):
     def bits_per_message(self) -> int:
         """Bits of one coordinate of a message."""
         return (self.q - 1).bit_length()
-
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """The kind of sum, in words."""
 
     @abstractmethod
     def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
@@ -231,7 +264,7 @@ class Question(ABC):
                 continue
             if layout != "group" and self.dimension == 1:
                 continue  # the same as one group
-            row = CountRow(setting, name if self.request.vectors else None, overhead)
+            row = CountRow(self, setting, name if self.request.vectors else None)
             try:
                 row = self._counted(row, layout)
             except Uncovered as error:  # the setting is in the row
@@ -243,6 +276,7 @@ class Question(ABC):
 
     def _counted(self, row: CountRow, layout: str) -> CountRow:
         """Return a row with the proved counts and the lower bound."""
+        from ikos.counts.analyses import checked_scheme
         from ikos.counts.published import unproved
 
         request, setting = self.request, row.setting
@@ -252,54 +286,54 @@ class Question(ABC):
             {"layout": layout, "overhead": request.overhead or 0} if self.dimension > 1 else {}
         )
         protocol = self._protocol(
-            **asdict(setting), **options, min_honest=request.honest,
+            **asdict(setting), **options, min_honest=self.honest,
             corrupt_shufflers=request.corrupt_shufflers,
         )  # fmt: skip
         counts: Layout = protocol.transport.layout
+        reason = unproved(setting.analysis, self.q, counts.length)
+        if self.total is not None and not counts.sigma:
+            trust = request.corrupt_shufflers
+            scheme = checked_scheme(self.users, self.q, self.honest, trust, **asdict(setting))
+            scheme.refuse_uncovered(scheme.trust.hiding(self.total))
+            reason = f"nothing is proved for {self.total:,} messages"
         return replace(
             row, counts=counts, layout=counts.name if request.vectors else None,
-            standard_error=math.sqrt(protocol.mse) if request.sigma is None else None,
+            standard_error=None if request.epsilon is None else math.sqrt(protocol.mse),
             necessary=self._necessary(setting, counts.length),
-            reason=unproved(setting.analysis, self.q, counts.length),
+            reason=reason,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class SecureQuestion(Question):
-    """A secure sum."""
-
-    sigma: Fraction
-
-    @property
-    def title(self) -> str:
-        """The kind of sum, in words."""
-        return f"secure sum with {float(self.sigma):g} bits of security"
+    """A secure sum: of a level ``sigma``, or of ``total`` messages per user."""
 
     def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
         """Return the curves of a figure."""
         from ikos.plots import secure_curves
 
+        assert self.sigma is not None  # check() refuses figures without it
         return secure_curves(users, self.q, self.sigma, **shared)
 
     def _protocol(self, **options: Any) -> Any:
         from ikos.sums import SecureVectorSum
 
-        users = self.request.users
-        return SecureVectorSum(users, self.dimension, self.q, sigma=self.sigma, **options)
+        options |= {"messages": self.total} if self.sigma is None else {"sigma": self.sigma}
+        return SecureVectorSum(self.users, self.dimension, self.q, **options)
 
     def _necessary(self, setting: RowSetting, length: int) -> int | None:
         from ikos.counts import necessary_messages
 
         request, q = self.request, self.q
         covered = 8 % q and (setting.clear_share or q % 4 != 2)
-        if request.users == 1 or not (length == 1 or covered):  # outside the theorem
-            return None
+        if self.sigma is None or self.users == 1 or not (length == 1 or covered):
+            return None  # outside the theorem, or no level
         return max(
             necessary_messages(
                 users, q**length, self.sigma, shuffler=setting.shuffler,
                 clear_share=setting.clear_share, corrupt_shufflers=request.corrupt_shufflers,
             )
-            for users in {max(2, request.honest), request.users}
+            for users in {max(2, self.honest), self.users}
         )  # fmt: skip
 
 
@@ -314,26 +348,21 @@ class PrivateQuestion(Question):
     precision: int
 
     @classmethod
-    def of(cls, request: MessagesRequest, budget: tuple[Fraction, Fraction]) -> PrivateQuestion:
+    def of(
+        cls, request: MessagesRequest, users: int, budget: tuple[Fraction, Fraction]
+    ) -> PrivateQuestion:
         """Return the question, with the precision and the modulus that the sum chooses."""
         space = request.space
         reserve = DEFAULT_RESERVE if request.reserve is None else request.reserve
         draft = cls(
-            request, 0, space.dimension, space=space, budget=budget, reserve=reserve,
+            request, users, 0, space.dimension, space=space, budget=budget, reserve=reserve,
             releases=request.releases or 1, precision=0,
         )  # fmt: skip
         chosen = draft._sum(
             precision=request.precision, modulus=request.modulus, messages=5,
-            min_honest=request.honest,
+            min_honest=draft.honest,
         )  # fmt: skip
         return replace(draft, q=chosen.modulus, precision=chosen.precision)
-
-    @property
-    def title(self) -> str:
-        """The kind of sum, in words."""
-        epsilon, delta = map(float, self.budget)
-        shared = f", one of {self.releases:,} that share this budget" * (self.releases > 1)
-        return f"({epsilon:g}, {delta:g})-private sum{shared}"
 
     def curves(self, users: Sequence[int], **shared: Any) -> list[Curve]:
         """Return the curves of a figure."""
@@ -354,9 +383,9 @@ class PrivateQuestion(Question):
         options |= {"reserve": self.reserve, "integers": request.integers}
         if isinstance(self.space, Bounds):
             options |= {"lower": self.space.lower, "upper": self.space.upper}
-            return PrivateSum(request.users, epsilon, delta, **options)
+            return PrivateSum(self.users, epsilon, delta, **options)
         options["releases"] = self.releases
-        return PrivateVectorSum(request.users, self.space, epsilon, delta, **options)
+        return PrivateVectorSum(self.users, self.space, epsilon, delta, **options)
 
     def _protocol(self, **options: Any) -> Any:
         return self._sum(precision=self.precision, modulus=self.q, **options)
@@ -368,6 +397,6 @@ class PrivateQuestion(Question):
         if request.vectors or setting.shuffler != "parallel" or not setting.clear_share:
             return None
         return necessary_private_messages(
-            request.users, self.q, *self.budget, self.precision, min_honest=request.honest,
+            self.users, self.q, *self.budget, self.precision, min_honest=self.honest,
             corrupt_shufflers=request.corrupt_shufflers, reserve=self.reserve,
         )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 
@@ -19,14 +20,13 @@ from ikos.cli.output import at_least, at_most, power_text, progress
 from ikos.results.report import Field, Report, values
 
 SUM_KEYS = [
-    Field("users", "number of users", value="request.users"),
-    Field("min_honest", "minimum number of honest users", value="request.honest"),
+    Field("users", "number of users"),
+    Field("min_honest", "minimum number of honest users", value="honest"),
     Field("corrupt_shufflers", "shufflers, of each sum, that may collude with the analyzer",
           value="request.corrupt_shufflers"),
     Field("modulus", "order of the group of the shares, for each coordinate; a string of digits"),
     Field("bits_per_message", "bits of one coordinate of a message"),
-    Field("sigma", "requested security of the whole vector in bits; null for a private sum",
-          value="request.sigma"),
+    Field("sigma", "requested security of the whole vector in bits, or null"),
     Field("epsilon", "requested epsilon; null for a secure sum", value="request.epsilon"),
     Field("delta", "requested delta; null for a secure sum", value="request.delta"),
     Field("reserve", "largest fraction of epsilon that imperfect hiding may take, or null"),
@@ -38,6 +38,7 @@ SUM_KEYS = [
           value="request.overhead"),
 ]  # fmt: skip
 KEYS = [*SUM_KEYS, *DOMAIN_KEYS, Field("plot", "the file that was written, or null")]
+"""Keys whose values differ between several sums are null: they are in the rows."""
 
 
 def _level(sigma: float) -> str:
@@ -47,9 +48,17 @@ def _level(sigma: float) -> str:
 
 
 COLUMNS = [
-    Field("best", "whether no proved row has fewer messages", "", "*".__mul__),
-    Field("smallest", "whether no proved row has fewer bits, or with --overhead fewer bytes", "",
-          "+".__mul__),
+    Field("best", "whether no proved row for the same users and level has fewer messages or, with "
+          "--messages, a higher level", "", "*".__mul__),
+    Field("smallest", "likewise fewer bits, or with --overhead fewer bytes; false with --messages",
+          "", "+".__mul__),
+    Field("users", "number of users", "users", value="question.users"),
+    Field("min_honest", "minimum number of honest users", value="question.honest"),
+    Field("modulus", "order of the group of the shares", value="question.modulus"),
+    Field("precision", "steps between the bounds of a private sum, or null",
+          value="question.precision"),
+    Field("requested_sigma", "requested security in bits, or null", "sigma >=",
+          "{:.6g}".format, value=lambda row: row.question.sigma and float(row.question.sigma)),
     Field("analysis", "the analysis", "analysis", value="setting.analysis"),
     Field("shuffler", "parallel or single", "shuffler", value="setting.shuffler"),
     Field("clear_share", "whether a message bypasses the shufflers", value="setting.clear_share"),
@@ -81,6 +90,8 @@ COLUMNS = [
 EXAMPLES = """\b
 Examples
   ikos messages --users 10^6 --modulus 2^64 --sigma 80
+  ikos messages --users 1000,10^6 --modulus 2^64 --sigma 40,80 --analysis best
+  ikos messages --users 10^6 --modulus 2^64 --messages 15
   ikos messages --users 10^6 --epsilon 1 --delta 1e-12
   ikos messages --users 10^5 --epsilon 1 --delta 1e-10 \\
       --domain ball --dimension 1024
@@ -105,8 +116,9 @@ PRIVATE_COLUMNS = (
 def command(request: MessagesRequest) -> Report:
     """Show how many messages each user must send.
 
-    For a secure sum give --modulus and --sigma; for a differentially private
-    one --epsilon and --delta. Every analysis that applies is listed, for
+    For a secure sum give --modulus and --sigma (or --messages, to list the
+    security of a given number); for a differentially private one --epsilon
+    and --delta. Every analysis that applies is listed, for
     parallel shufflers and for a single one, with and without a clear share
     (one message per user that bypasses the shufflers).
 
@@ -121,36 +133,59 @@ def command(request: MessagesRequest) -> Report:
 
     check_plot(request.plot)
     request.check()
-    question = request.question()
-    rows = _rows(question)
+    questions = request.questions()
+    rows = _rows(questions)
     covered = [row.counts.count for row in rows if row.counts is not None]
-    if not covered:
-        raise click.UsageError(f"no theorem covers this: {'; '.join(_reasons(rows))}")
     if request.plot is not None:
-        _plot(question, request.plot)
+        _plot(questions[0], request.plot)
     warnings = trust_warnings(request.corrupt_shufflers, max(count.shuffled for count in covered))
     if request.epsilon is not None and request.delta is not None:
-        warnings = budget_warnings(request.epsilon, request.delta, request.users) + warnings
-    data = values(SUM_KEYS, question) | domain_values(request.domain, question.space)
-    data |= {"dimension": question.dimension, "plot": request.plot}
-    return Report(_title(question), COLUMNS, rows, _notes(question, rows), data, warnings)
+        each = [budget_warnings(request.epsilon, request.delta, users) for users in request.users]
+        warnings = [*dict.fromkeys(chain(*each)), *warnings]
+    first, *others = [values(SUM_KEYS, question) for question in questions]
+    data = {key: one if all(one == other[key] for other in others) else None
+            for key, one in first.items()}  # fmt: skip
+    data |= domain_values(request.domain, questions[0].space)
+    data |= {"dimension": questions[0].dimension, "plot": request.plot}
+    columns = [*map(partial(_shown, rows), COLUMNS)]
+    return Report(_title(questions), columns, rows, _notes(request, rows), data, warnings)
 
 
-def _rows(question: Question) -> list[CountRow]:
+def _shown(rows: Sequence[CountRow], column: Field) -> Field:
+    """Return a column, for programs alone if it tells no sums apart and is in the title."""
+    title = column.title
+    if column.key in ("users", "requested_sigma") and len({*map(column.of, rows)}) == 1:
+        title = None
+    return replace(column, title=title)
+
+
+def _rows(questions: Sequence[Question]) -> list[CountRow]:
     """Return the result of every analysis in every setting, with the cheapest rows marked."""
-    request = question.request
+    request = questions[0].request
+    analyses, settings = request.analyses(), request.settings()
     rows: list[CountRow] = []
     with progress("counting messages") as shown:
-        for done, analysis in enumerate(request.analyses(), 1):
-            settings = [RowSetting(analysis, *setting) for setting in request.settings()]
-            listed = [row for setting in settings for row in question.rows(setting)]
-            rows += sorted(listed, key=attrgetter("messages"))
-            if shown is not None:
-                shown(done, len(request.analyses()))
-    messages = min((row.messages for row in rows if row.proved), default=None)
+        for number, question in enumerate(questions):
+            answers: list[CountRow] = []
+            for done, analysis in enumerate(analyses, 1):
+                ways = [RowSetting(analysis, *setting) for setting in settings]
+                listed = [row for way in ways for row in question.rows(way)]
+                answers += sorted(listed, key=attrgetter("messages"))
+                if shown is not None:
+                    shown(number * len(analyses) + done, len(questions) * len(analyses))
+            if not any(row.counts for row in answers):
+                which = "this" if len(questions) == 1 else f"{question.users:,} users"
+                raise click.UsageError(f"no theorem covers {which}: {'; '.join(_reasons(answers))}")
+            rows += _marked(answers)
+    return rows
+
+
+def _marked(rows: Sequence[CountRow]) -> list[CountRow]:
+    """Return the rows of one sum, with the proved ones marked that are best."""
+    cost = min((row.cost for row in rows if row.proved), default=None)
     size = min((row.size for row in rows if row.proved), default=None)
     return [
-        replace(row, best=row.messages == messages, smallest=row.size == size)
+        replace(row, best=row.cost == cost, smallest=row.size == size and not row.question.total)
         if row.proved
         else row
         for row in rows
@@ -166,28 +201,53 @@ def _reasons(rows: Sequence[CountRow]) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in analyses.items()]
 
 
-def _notes(question: Question, rows: Sequence[CountRow]) -> list[str]:
+def _notes(request: MessagesRequest, rows: Sequence[CountRow]) -> list[str]:
     """Return theorems, explanations of columns and marks, and reasons where nothing is covered."""
-    notes = [f"{row.setting.analysis}: {row.counts.count.theorem}" for row in rows if row.counts]
-    notes += [PRIVATE_COLUMNS] * (question.request.sigma is None)
+    stated = [row for row in rows if row.counts and row.sigma != 0]
+    notes = [f"{row.setting.analysis}: {row.counts.count.theorem}" for row in stated if row.counts]
+    notes += [PRIVATE_COLUMNS] * (request.epsilon is not None)
     if any(row.necessary for row in rows):
         notes.append("necessary: proved lower bound on the number of shuffled messages.")
     notes += [f"Not covered, or not proved: {reason}." for reason in _reasons(rows)]
-    unit = "bits" if question.request.overhead is None else "bytes"
-    notes.append(
-        f"Each proved row is sufficient; * marks the fewest messages, + the fewest {unit}."
-    )
+    unit = "bits" if request.overhead is None else "bytes"
+    marks = f"is sufficient; * marks the fewest messages, + the fewest {unit}"
+    if request.messages:
+        marks = "has at least this level, sigma in bits; * marks the highest"
+    notes.append(f"Each proved row {marks}.")
     return list(dict.fromkeys(notes))
 
 
-def _title(question: Question) -> str:
-    request = question.request
-    users = f"{power_text(request.users)} user{'s' * (request.users != 1)}"
-    users += f", {request.honest:,} of them honest" * (request.honest < request.users)
+def _title(questions: Sequence[Question]) -> str:
+    question, request = questions[0], questions[0].request
+    honest = [f"{each.honest:,}" for each in questions if each.honest < each.users]
+    users = f"{_either(map(power_text, request.users))} user{'s' * (request.users != (1,))}"
+    users += f", {_either(honest)} of them honest" if honest else ""
     users += f", {request.corrupt_shufflers} corrupt shufflers" * bool(request.corrupt_shufflers)
     summed = f"vectors of {question.dimension:,} coordinates" if request.vectors else "scalars"
-    title = f"Messages per user for a {question.title}"
-    return f"{title}: {summed} of {users}, modulo {power_text(question.q)}"
+    moduli = dict.fromkeys(each.q for each in questions)
+    modulo = f", modulo {power_text(question.q)}" * (len(moduli) == 1)
+    return f"{_subject(request)}: {summed} of {users}{modulo}"
+
+
+def _subject(request: MessagesRequest) -> str:
+    """Return what is listed, for which kind of sum."""
+    if request.messages:
+        plural = "s" * (request.messages != (1,))
+        totals = _either(map("{:,}".format, request.messages))
+        return f"Security of a secure sum with {totals} message{plural} per user"
+    if request.epsilon is None or request.delta is None:
+        levels = _either(f"{float(sigma):g}" for sigma in request.levels)
+        return f"Messages per user for a secure sum with {levels} bits of security"
+    releases = request.releases or 1
+    shared = f", one of {releases:,} that share this budget" * (releases > 1)
+    budget = f"({float(request.epsilon):g}, {float(request.delta):g})"
+    return f"Messages per user for a {budget}-private sum{shared}"
+
+
+def _either(texts: Iterable[str]) -> str:
+    """Return the different texts, joined by commas and a last "or"."""
+    *others, last = dict.fromkeys(texts)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _plot(question: Question, path: Path) -> None:
@@ -196,13 +256,13 @@ def _plot(question: Question, path: Path) -> None:
     from ikos.plots import BOTH_WAYS, grid, save
     from ikos.plots.figures import messages_figure
 
-    request, secure = question.request, question.request.sigma is not None
-    low, high = max(2, request.users // 1000), min(1 << 53, 1000 * max(2, request.users))
-    users = grid(low, high, 30 if secure else 12, also=[request.users])
-    corrupt, honest = request.corrupt_shufflers, Fraction(request.honest, request.users)
+    request, secure, asked = question.request, question.sigma is not None, question.users
+    low, high = max(2, asked // 1000), min(1 << 53, 1000 * max(2, asked))
+    users = grid(low, high, 30 if secure else 12, also=[asked])
+    corrupt, honest = request.corrupt_shufflers, Fraction(question.honest, asked)
     settings = request.settings()
     chosen = BOTH_WAYS if len(settings) == 4 else settings
-    title = f"Messages per user for a {question.title}"
+    title = _subject(request)
     title += f", modulo {power_text(question.q)}" * secure
     with progress("plotting") as shown:
         curves = question.curves(
@@ -217,5 +277,5 @@ def _plot(question: Question, path: Path) -> None:
     if corrupt:
         notes.append(f"Shufflers that may collude with the analyzer: {corrupt:,}.")
     footnote = "\n".join(notes)
-    figure = messages_figure(curves, title, mark=request.users, honest=honest, footnote=footnote)
+    figure = messages_figure(curves, title, mark=asked, honest=honest, footnote=footnote)
     save(figure, path)

@@ -157,6 +157,33 @@ class Numbers(click.ParamType):  # type: ignore[type-arg]
         return tuple(self.each.convert(part, param, ctx) for part in re.split(", *", str(value)))
 
 
+class Cases(Numbers):
+    """One number or several distinct ones, separated by commas.
+
+    Groups of three digits may be the thousands of one number, and certainly are if one of them
+    begins with 0.
+    """
+
+    def __init__(self, each: Number) -> None:
+        super().__init__(each)
+        self.name = each.name  # elsewhere the same option takes one number
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the numbers."""
+        text = str(value)
+        if self.each.kind is int and _GROUPED.fullmatch(text):
+            if ",0" in text:
+                return (self.each.convert(text, param, ctx),)
+            self.fail(
+                f"{clipped(text)} may be one number or several: omit commas, or add spaces",
+                param, ctx,
+            )  # fmt: skip
+        numbers = super().convert(value, param, ctx)
+        if len(set(numbers)) < len(numbers):
+            self.fail(f"{clipped(text)} contains a number twice", param, ctx)
+        return numbers
+
+
 class DateTime(click.ParamType):  # type: ignore[type-arg]
     """A moment with its offset from UTC."""
 
@@ -279,6 +306,8 @@ NORM = Number(above=0, high="1e99", kind=float)
 POSITIVE = Number(above=0, high=10**6, kind=float)
 SECONDS = Number(0, 10**6, kind=float)
 SIGMA = Number(above=0, high=10**6)
+SIGMAS = Cases(SIGMA)
 SIZES = Numbers(Whole(1))
 TABLE = Named(piped=True)
 WHOLE = Whole(1, 1 << 53)
+USERS = Cases(WHOLE)

@@ -357,11 +357,11 @@ def _collection(client: Any, x: Any, endpoint: BlockSharing) -> Iterator[Any]:
         raise InvalidType(
             "x", f"must be a Dask array or a column of a data frame, got {type(x).__name__}"
         )
-    if dimensions != (1 if endpoint.reader.scalar else 2):
-        wanted = "one" if endpoint.reader.scalar else "two"
-        raise InvalidValue("x", f"must be {wanted}-dimensional, got {dimensions} dimensions")
-    if dimensions == 2 and hasattr(x, "rechunk"):
-        x = x.rechunk({1: -1})  # whole vectors in each partition
+    wanted = 1 + len(endpoint.reader.domain.shape)
+    if dimensions != wanted:
+        raise InvalidValue("x", f"must have {wanted} axes, got {dimensions}")
+    if wanted > 1 and hasattr(x, "rechunk"):
+        x = x.rechunk(dict.fromkeys(range(1, wanted), -1))  # whole values in each partition
     work = delayed(endpoint, pure=False, traverse=False, name=False)
     partitions = np.ravel(x.to_delayed()).tolist()
     yield from client.compute([work(part, number) for number, part in enumerate(partitions)])

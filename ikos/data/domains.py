@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -60,21 +60,62 @@ def require(values: NDArray[Any], good: NDArray[np.bool_], first: int, what: str
         raise InvalidValue(f"x[{place}]", f"must {what}{lost}", row=first + int(row))
 
 
+def checked_shape(shape: object, dimension: int) -> tuple[int, ...]:
+    """Return the shape of values of ``dimension`` entries; an empty one is that of vectors."""
+    axes = tuple(integer("shape", axis, low=1) for axis in ordered("shape", shape))
+    if axes and math.prod(axes) != dimension:
+        raise InvalidValue("shape", f"must have dimension = {dimension} entries, got {axes}")
+    return axes or (dimension,)
+
+
 class Domain(ABC):
-    """A set of possible values of a user, scalars or vectors."""
+    """A set of possible values of a user: scalars, vectors, or arrays of more axes.
+
+    ``shape`` is that of a value, () for scalars, and ``dimension`` the number of its entries.
+    Protocols read a value as a vector of its entries, the last axis fastest.
+    """
 
     dimension: int
+    shape: Sequence[int]
 
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return users' values, (k,) or (k, dimension), checked and in the data's units.
+        """Return users' values, ``(k, *shape)``, checked and in the data's units: one row per user.
 
-        Arrays of a suitable type are not copied. Errors count users from ``first``.
+        The result is (k,) for scalars, else (k, dimension). Arrays of a suitable type, whose
+        entries lie in this order, are not copied. Errors count users from ``first``.
         """
 
     @abstractmethod
     def value(self, x: ArrayLike) -> NDArray[Any]:
         """Return one user's value, checked, as an array of one."""
+
+    def _rows(self, data: NDArray[Any]) -> NDArray[Any]:
+        """Return users' values as rows; refuse those of another shape."""
+        if data.shape[1:] != self.shape:
+            wanted = ", ".join(map(str, ("users", *self.shape)))
+            raise InvalidValue(
+                "x", f"must have shape ({wanted}), a row for each user, got shape {data.shape}"
+            )
+        return data.reshape(len(data), self.dimension)
+
+    def shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Return rows of ``dimension`` entries, or one, as values, ``(k, *shape)``: a view."""
+        return rows.reshape(-1, *self.shape)
+
+    @property
+    def shape_parameter(self) -> dict[str, object]:
+        """The shape by its name, if values are arrays of several axes; otherwise nothing.
+
+        Parties must agree on it: the same sums are others' in another shape.
+        """
+        return {"shape": self.shape} if len(self.shape) > 1 else {}
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that make the domain, by name."""
+        stated = (one.name for one in fields(self) if one.name != "shape")  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in stated} | self.shape_parameter
 
 
 @dataclass(frozen=True)
@@ -86,6 +127,7 @@ class Bounds(Domain):
 
     lower: float
     upper: float
+    shape: ClassVar[tuple[int, ...]] = ()  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         low = float(number("lower", self.lower, low=-MAX_BOUND, high=MAX_BOUND))
@@ -251,8 +293,15 @@ class Coordinates:
     promised: bool = False
 
 
+@dataclass(frozen=True)
 class Vectors(Domain):
-    """A set of vectors, none of which contains NaN."""
+    """A set of vectors, none of which contains NaN, or of arrays with their entries."""
+
+    shape: Sequence[int] = field(default=(), kw_only=True)
+
+    def __repr__(self) -> str:
+        stated = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
+        return f"{type(self).__name__}({stated})"
 
     @abstractmethod
     def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
@@ -264,36 +313,37 @@ class Vectors(Domain):
 
     def _set(self, **checked: Any) -> None:
         """Replace fields by what their checks return."""
-        dimension = integer("dimension", self.dimension, low=1, high=MAX_DIMENSION)
-        for name, value in {"dimension": dimension, **checked}.items():
+        d = integer("dimension", self.dimension, low=1, high=MAX_DIMENSION)
+        checked = {"dimension": d, "shape": checked_shape(self.shape, d), **checked}
+        for name, value in checked.items():
             object.__setattr__(self, name, value)
 
+    def _require(self, rows: NDArray[Any], good: NDArray[np.bool_], first: int, what: str) -> None:
+        """Refuse the first invalid row, or entry of one, by its place among values."""
+        require(self.shaped(rows), self.shaped(good) if good.ndim > 1 else good, first, what)
+
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
-        """Return vectors, (k, dimension), checked, in the data's type and units."""
-        data = real("x", x, first)
-        if data.ndim != 2 or data.shape[1] != self.dimension:
-            raise InvalidValue(
-                "x",
-                f"must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{data.shape}",
-            )
+        """Return values, ``(k, *shape)``, checked, in the data's type and units, (k, dimension)."""
+        data = self._rows(real("x", x, first))
         for part in blocks(data.shape[0], max(1, _BLOCK // self.dimension)):
             self._check(data[part].astype(np.float64, copy=False), first + part.start)
         return data
 
     def value(self, x: ArrayLike) -> NDArray[Any]:
-        """Return one user's vector, checked, as an array of one row."""
+        """Return one user's value, checked, as an array of one row."""
         row = array("x", x)
-        if row.ndim != 1:
-            raise InvalidValue(
-                "x", f"must be one vector of {self.dimension}, got shape {row.shape}"
-            )
+        if row.ndim != len(self.shape):
+            size = " x ".join(map(str, self.shape))
+            raise InvalidValue("x", f"must be one vector of {size}, got shape {row.shape}")
         return self.values(row[np.newaxis])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Box(Vectors):
     """Vectors whose coordinates each lie between the same public bounds, as ``Bounds``.
+
+    With a ``shape`` of ``dimension`` entries, values are matrices or tensors: those of k users have
+    shape ``(k, *shape)``, and results the ``shape``. All else is as for vectors of their entries.
 
     Examples
     --------
@@ -301,6 +351,8 @@ class Box(Vectors):
     Traceback (most recent call last):
     ...
     ikos.InvalidValue: x[0, 1] must be in [0, 1]
+    >>> Box(4, shape=(2, 2)).values([[[0.5, 0.0], [1.0, 0.5]]])  # one user's matrix
+    array([[0.5, 0. , 1. , 0.5]])
     """
 
     dimension: int
@@ -321,14 +373,15 @@ class Box(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         inside = (rows >= self.lower) & (rows <= self.upper)  # False for NaN
-        require(rows, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
+        self._require(rows, inside, first, f"be in [{self.lower:g}, {self.upper:g}]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ball(Vectors):
     """Vectors of bounded Euclidean norm, such as clipped gradients.
 
-    The ``radius`` is at most 1e99. A relative excess of 1e-9 is accepted as rounding.
+    The ``radius`` is at most 1e99. A relative excess of 1e-9 is accepted as rounding. A ``shape``
+    is as for `Box`; the norm is that of all entries, for matrices the Frobenius norm.
 
     Examples
     --------
@@ -368,18 +421,21 @@ class Ball(Vectors):
         return Coordinates(bounds, False, Sensitivity(l2=2 * self.reach, proved=True))
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require(rows, np.isfinite(rows), first, "be finite")
+        self._require(rows, np.isfinite(rows), first, "be finite")
         # Scaled first, so that squares neither overflow nor vanish. For every dimension d, the
         # relative error of a norm, d 2^-52, is below the tolerance.
         with np.errstate(under="ignore"):
             inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
         problem = f"have a norm of at most {self.radius:g}; clip it in double precision"
-        require(rows, inside, first, problem)
+        self._require(rows, inside, first, problem)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SparseTernary(Vectors):
-    """Vectors of -1, 0 and 1, at most ``sparsity`` not 0: key-value data, ternary gradients."""
+    """Vectors of -1, 0 and 1, at most ``sparsity`` not 0: key-value data, ternary gradients.
+
+    A ``shape`` is as for `Box`.
+    """
 
     dimension: int
     sparsity: int
@@ -400,16 +456,17 @@ class SparseTernary(Vectors):
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         signs = (rows == 0) | (rows == 1) | (rows == -1)  # False for NaN
-        require(rows, signs, first, "be -1, 0 or 1")
+        self._require(rows, signs, first, "be -1, 0 or 1")
         sparse = np.count_nonzero(rows, axis=1) <= self.sparsity
-        require(rows, sparse, first, f"have at most {self.sparsity} entries that are not 0")
+        self._require(rows, sparse, first, f"have at most {self.sparsity} entries that are not 0")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Categories(Vectors):
     """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
 
-    ``sizes`` are the numbers of categories of the questions.
+    ``sizes`` are the numbers of categories of the questions. A ``shape`` is as for `Box`: one cell
+    of a grid is one question, in ``Categories([100], shape=(10, 10))``.
     """
 
     sizes: Sequence[int]
@@ -420,6 +477,7 @@ class Categories(Vectors):
         sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
         integer("sizes in all", sum(sizes), low=1, high=MAX_CATEGORIES)
         object.__setattr__(self, "sizes", sizes)
+        object.__setattr__(self, "shape", checked_shape(self.shape, self.dimension))
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -440,10 +498,13 @@ class Categories(Vectors):
         )
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
+        self._require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
-            problem = f"have exactly one 1 among its entries {run.start} to {run.stop - 1}"
-            require(rows, rows[:, run].sum(axis=1) == 1, first, problem)
+            entries = (np.unravel_index(entry, self.shape) for entry in (run.start, run.stop - 1))
+            ends = (tuple(map(int, entry)) for entry in entries)
+            low, high = (end if self.shape_parameter else end[0] for end in ends)
+            problem = f"have exactly one 1 among its entries {low} to {high}"
+            self._require(rows, rows[:, run].sum(axis=1) == 1, first, problem)
 
 
 @dataclass(frozen=True)
@@ -519,6 +580,7 @@ class Residues(Domain):
     group: Zq
     upper: int | None
     dimension: ClassVar[int] = 1  # type: ignore[misc]
+    shape: ClassVar[tuple[int, ...]] = ()  # type: ignore[misc]
 
     def values(self, x: Any, first: int = 0) -> NDArray[Any]:
         """Return checked values as group elements; the first is user number ``first``'s."""
@@ -532,24 +594,24 @@ class Residues(Domain):
 
 @dataclass(frozen=True)
 class ResidueVectors(Residues):
-    """Vectors of ``dimension`` integers, as `Residues`."""
+    """Vectors of ``dimension`` integers, as `Residues`, or arrays of a ``shape``."""
 
     dimension: int  # type: ignore[misc]
+    shape: Sequence[int] = field(default=(), kw_only=True)  # type: ignore[assignment,misc]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", checked_shape(self.shape, self.dimension))
 
     def values(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return vectors with each entry checked; the first is user number ``first``'s."""
+        """Return rows with each entry checked; the first is user number ``first``'s."""
         refuse_missing("x", x)
         data = np.asarray(x, dtype=object) if isinstance(x, (list, tuple)) else np.asarray(x)
-        if data.ndim != 2 or data.shape[1] != self.dimension:
-            raise InvalidValue(
-                "x",
-                f"must have shape (users, {self.dimension}), a row for each user, got shape "
-                f"{data.shape}",
-            )
+        data = self._rows(data)
         most = self.group.q - 1 if self.upper is None else self.upper
         good = data.dtype.kind in "biu" and 0 <= data.min(initial=0) <= data.max(initial=0) <= most
-        for c, column in enumerate(() if good else data.T):
-            self.group.elements(column, f"x[:, {c}]", first, self.upper)
+        for place, column in () if good else zip(np.ndindex(*self.shape), data.T, strict=True):
+            name = f"x[:, {', '.join(map(str, place))}]"
+            self.group.elements(column, name, first, self.upper)
         return data
 
 

@@ -164,18 +164,17 @@ class Encoding(Coordinates):
             if self.exact:
                 whole(rows, number)
             if self.promised:
-                apart = np.abs(rows - values[0].astype(np.float64))
+                apart = np.abs(rows - values[0].astype(np.float64)).reshape(len(rows), -1)
                 with np.errstate(under="ignore"):
                     norms = {"l1": apart.sum(axis=1), "l2": np.sqrt((apart**2).sum(axis=1))}
                 for norm, distances in norms.items():
                     worst = int(np.argmax(distances))
                     self._kept(norm, distances[worst], number + worst, first)
         if self.promised:
-            low, high = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+            flat = values.reshape(len(values), -1)
+            low, high = flat.min(axis=0).astype(np.float64), flat.max(axis=0).astype(np.float64)
             j = int(np.argmax(high - low))
-            least, most = (
-                first + int(end) for end in (values[:, j].argmin(), values[:, j].argmax())
-            )
+            least, most = (first + int(end) for end in (flat[:, j].argmin(), flat[:, j].argmax()))
             self._kept("linf", high[j] - low[j], least, most)
 
     def _kept(self, norm: str, apart: float, user: int, other: int) -> None:

@@ -96,13 +96,13 @@ class Reader:
         return self.domain.dimension
 
     def checked(self, x: Any, first: int = 0) -> NDArray[Any]:
-        """Return checked values, (k,) or (k, d); the first is user number ``first``'s.
+        """Return values, (k, *shape), checked, as (k,) or (k, d); the first is user ``first``'s.
 
         Arrays of a suitable type are not copied.
         """
         values = self.domain.values(x, first)
         if self.encoding is not None:
-            self.encoding.check(values, first)
+            self.encoding.check(self.domain.shaped(values), first)
         return values
 
     def one(self, x: Any) -> NDArray[Any]:
@@ -153,12 +153,15 @@ class Reader:
             return read
         # a list is checked as a whole, since numpy would silently convert it to something else; so
         # is an array of no users, which is refused
-        return self.checked(x)
+        return self.domain.shaped(self.checked(x))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """All users' values of one run, which a transport takes in order, by place, or by column."""
+    """All users' values of one run, which a transport takes in order, by place, or by column.
+
+    An array has shape (users, *shape), as it was passed; transports get rows of entries.
+    """
 
     reader: Reader
     values: NDArray[Any] | Iterator[ArrayLike]
@@ -217,13 +220,14 @@ class Inputs:
 
     def vectors(self) -> NDArray[Any]:
         """Return all users' vectors, checked; an iterator is read whole."""
-        if isinstance(self.values, Iterator):
-            # checked again: a promise about all vectors, now that all are read
-            vectors = self.reader.checked(_joined(self.blocks()))
-        else:
-            vectors = self.values
-        self.reader.users.check("x", vectors.shape[0])
-        return vectors
+        reader = self.reader
+        if not isinstance(self.values, Iterator):
+            self.check_users()
+            return self.values.reshape(len(self.values), reader.dimension)
+        vectors = _joined(self.blocks())
+        reader.users.check("x", len(vectors))
+        # checked again: a promise about all vectors, now that all are read
+        return reader.checked(reader.domain.shaped(vectors))
 
 
 def columns(reader: Reader, vectors: NDArray[Any], rng: RandomSource) -> Iterator[Columns]:

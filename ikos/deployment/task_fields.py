@@ -6,7 +6,6 @@ import contextlib
 import ipaddress
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -112,15 +111,27 @@ def _domain(value: object) -> object:
         raise ValueError(f"must be a domain's kind and parameters, got {quote(value)}") from None
 
 
+def _without_shape(domain: Domain) -> Domain:
+    """Return a domain of scalars or vectors, whose results are lists of numbers."""
+    if domain.shape_parameter:
+        raise ValueError(f"must be of scalars or vectors in a task, got shape {domain.shape}")
+    return domain
+
+
 def _domain_text(domain: Domain) -> dict[str, Any]:
     """Return a domain as in JSON, with bounds that are exact."""
-    values = {field.name: getattr(domain, field.name) for field in fields(domain)}  # type: ignore[arg-type]
-    exact = {name: x.hex() if isinstance(x, float) else x for name, x in values.items()}
+    values = domain.parameters.items()
+    exact = {name: x.hex() if isinstance(x, float) else x for name, x in values}
     return {"kind": _KINDS[type(domain)], **exact}
 
 
 Integer = Annotated[int, Strict()]
-Values = Annotated[InstanceOf[Domain], BeforeValidator(_domain), PlainSerializer(_domain_text)]
+Values = Annotated[
+    InstanceOf[Domain],
+    BeforeValidator(_domain),
+    AfterValidator(_without_shape),
+    PlainSerializer(_domain_text),
+]
 Label = Annotated[str, Strict(), Len(1, 100), AfterValidator(_label)]
 Address = Annotated[str, Strict(), AfterValidator(_address)]
 Ratio = Annotated[InstanceOf[Fraction], _text(_ratio), PlainSerializer(str)]
@@ -140,7 +151,7 @@ Nonce = Annotated[Bytes, Len(NONCE_BYTES, NONCE_BYTES)]
 
 def words_of(domain: Domain) -> str:
     """Return a domain as in a list of values."""
-    parts = [f"{field.name} {getattr(domain, field.name)}" for field in fields(domain)]  # type: ignore[arg-type]
+    parts = [f"{name} {value}" for name, value in domain.parameters.items()]
     return f"{_KINDS[type(domain)]}: {', '.join(parts)}"
 
 

@@ -24,7 +24,13 @@ from ikos.graphs.component_distribution import (
 )
 from ikos.graphs.importance_sampling import PlantedTally, rare_components
 from ikos.graphs.sampling import Tally, component_counts, tally_components
-from ikos.graphs.share_graphs import component_labels, count_components, multigraph, sample_targets
+from ikos.graphs.share_graphs import (
+    component_labels,
+    count_components,
+    multigraph,
+    replayed_targets,
+    sample_targets,
+)
 from ikos.primitives.concurrency import Interrupted
 
 __all__ = [
@@ -48,6 +54,7 @@ __all__ = [
     "multigraph",
     "parts_bound",
     "rare_components",
+    "replayed_targets",
     "sample_targets",
     "sweep",
     "tally_components",

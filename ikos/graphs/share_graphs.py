@@ -88,6 +88,49 @@ def sample_targets(
     return model.sample(integer("trials", trials, low=1), secure(rng))
 
 
+def replayed_targets(n: int, m: int, *, shuffler: str = "parallel", rng: RandomSource) -> Targets:
+    """Return the share graph of a simulated run as an array, (n, m): who went where.
+
+    ``protocol.shuffle(shares, rng, order="permuted")`` draws its permutations from ``rng``; this
+    function draws them again, from a source with the same seed. So it is for simulations: the
+    randomness of a real shuffler is its secret, and no module of this library records it.
+
+    Parameters
+    ----------
+    n, m : int
+        Users, and shuffled messages per user.
+    shuffler : {"parallel", "single"}
+        As in the protocol.
+    rng : RandomSource
+        `ikos.testing.DeterministicRandom`, with the seed of the shuffle.
+
+    Returns
+    -------
+    (n, m) ndarray of int32
+        ``[i, h]`` is the user whose place share h of user i took. The share of parallel shufflers
+        is ``view.columns[h][targets[i, h]]``. A single shuffler releases m n messages; the place at
+        index p is one of user ``p % n``.
+
+    Examples
+    --------
+    >>> import ikos
+    >>> from ikos.testing import DeterministicRandom
+    >>> protocol = ikos.SecureSum(5, upper=3, messages=4)
+    >>> shares = protocol.share([0, 1, 2, 3, 3], DeterministicRandom(1))
+    >>> view = protocol.shuffle(shares, DeterministicRandom(2), order="permuted")
+    >>> targets = replayed_targets(5, 3, rng=DeterministicRandom(2))
+    >>> [int(view.columns[h][targets[0, h]]) for h in range(3)] == shares[:3, 0].tolist()
+    True
+    """
+    model, source = Model.of(n, m, shuffler, True), secure(rng)
+    columns = 1 if model.graph.shuffler == "single" else model.graph.m
+    size = model.slots // columns
+    places = [np.argsort(source.permutation(size)) for _ in range(columns)]
+    # shares are (m, n): a single shuffler receives one row after the other
+    users = np.concatenate(places).reshape(model.graph.m, model.n) % model.n
+    return np.ascontiguousarray(users.T, dtype=np.int32)
+
+
 def checked_targets(targets: ArrayLike) -> Targets:
     """Return graphs as a (trials, n, m) array; refuse those that are not permutations."""
     array = np.asarray(targets)

@@ -8,9 +8,8 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from numpy.typing import ArrayLike
 
-from ikos.graphs import multigraph
+from ikos._validation import InvalidType, InvalidValue
 from ikos.plots.style import BLACK, COLOURS, GREY, MARKERS
 
 try:
@@ -24,7 +23,7 @@ MAX_DRAWN_USERS = 100
 MAX_DRAWN_EDGES = 1000
 
 
-def graph_figure(targets: ArrayLike, *, clear_share: bool = True) -> Figure:
+def graph_figure(graph: nx.MultiGraph) -> Figure:
     """Draw one share graph, each component in its own colour and shape.
 
     Repeated edges are arcs beside each other, but repeated loops coincide. Users who are a
@@ -33,22 +32,23 @@ def graph_figure(targets: ArrayLike, *, clear_share: bool = True) -> Figure:
 
     Parameters
     ----------
-    targets, clear_share
-        One graph, (n, m), as for `ikos.graphs.multigraph`; up to 100 users and 1000 edges, legible
+    graph : networkx.MultiGraph
+        One graph, as `ikos.graphs.multigraph` returns it; up to 100 users and 1000 edges, legible
         up to about 40 users.
 
     Examples
     --------
-    >>> figure = graph_figure([[1, 0], [0, 1], [2, 2]])
+    >>> from ikos.graphs import multigraph
+    >>> figure = graph_figure(multigraph([[1, 0], [0, 1], [2, 2]]))
     >>> print(figure.axes[0].get_title(loc="left"))
     C = 2 components of n = 3 users, m = 2 shuffled messages each
     """
-    graph = multigraph(targets, clear_share=clear_share)
-    n, m = np.shape(targets)
+    n, m, clear_share = _shape(graph)
     if n > MAX_DRAWN_USERS or n * m > MAX_DRAWN_EDGES:
-        raise ValueError(
-            f"targets must have at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_EDGES} edges to be "
-            f"drawn, got {n} and {n * m}"
+        raise InvalidValue(
+            "graph",
+            f"must have at most {MAX_DRAWN_USERS} users and {MAX_DRAWN_EDGES} edges to be drawn, "
+            f"got {n} and {n * m}",
         )
     parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=len, reverse=True)
     place = _places(graph, parts, clear_share)
@@ -78,6 +78,19 @@ def graph_figure(targets: ArrayLike, *, clear_share: bool = True) -> Figure:
         loc="left", fontsize=10,
     )  # fmt: skip
     return figure
+
+
+def _shape(graph: Any) -> tuple[int, int, bool]:
+    """Return the users of a share graph, their messages, and whether a user is one vertex."""
+    if not isinstance(graph, nx.MultiGraph) or graph.is_directed():
+        raise InvalidType("graph", f"must be a networkx.MultiGraph, got {type(graph).__name__}")
+    clear_share = not nx.get_node_attributes(graph, "bipartite")
+    n = len(graph) if clear_share else len(graph) // 2
+    m = graph.number_of_edges() // max(n, 1)
+    # a graph of one even degree, or bipartite of one degree, is a union of permutations
+    if {degree for _, degree in graph.degree()} != {m * (1 + clear_share)}:
+        raise InvalidValue("graph", "must be a share graph, which has one degree everywhere")
+    return n, m, clear_share
 
 
 def _ink(colour: str) -> str:

@@ -131,10 +131,10 @@ class SumResult(Printed):
 
     Attributes
     ----------
-    estimate : float or (d,) ndarray of float
-        The estimated sum over the users: a float if users hold numbers, an array otherwise. It is
-        unbiased unless the sum wrapped around modulo q (``error.wrap_probability``), and not
-        clipped: it may fall outside the possible range.
+    estimate : float or ndarray of float
+        The estimated sum over the users: a float if users hold numbers, otherwise an array of the
+        shape of their values. It is unbiased unless the sum wrapped around modulo q
+        (``error.wrap_probability``), and not clipped: it may fall outside the possible range.
     users : int
         Number of users who took part.
     domain
@@ -217,7 +217,7 @@ class SumResult(Printed):
             ]
             return "\n".join((*lines, *end))
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
-        some = ", ".join(figures(value, scale) for value in self.estimate[:4])
+        some = ", ".join(figures(value, scale) for value in self.estimate.flat[:4])
         more = ", ..." * (self.estimate.size > 4)
         lines = [
             f"sum       ({some}{more}), {self.estimate.size:,} coordinates",

@@ -509,10 +509,10 @@ def linear_statistics(
     matrix = doubles("weights", weights)
     if not isinstance(domain, (Box, Ball)):
         raise InvalidType("domain", f"must be a Box or a Ball, got {type(domain).__name__}")
-    if matrix.ndim != 2 or not matrix.size or matrix.shape[1] != domain.dimension:
-        raise InvalidValue(
-            "weights", f"must have shape (functions, {domain.dimension}), got shape {matrix.shape}"
-        )
+    if not matrix.size or matrix.shape[1:] != domain.shape:
+        wanted = ", ".join(map(str, ("functions", *domain.shape)))
+        raise InvalidValue("weights", f"must have shape ({wanted}), got shape {matrix.shape}")
+    matrix = matrix.reshape(len(matrix), -1)
     size = float(np.abs(matrix).max())
     if not 1e-50 <= size <= 1e50:  # False for NaN
         raise InvalidValue("weights", f"must be finite, at most 1e50 and not all 0, got {size!r}")

@@ -207,8 +207,8 @@ class Sum(ABC, Generic[_T]):
         ----------
         x : (k,) or (k, dimension) array_like, or iterator of such
             The values of k users, ``min_honest <= k <= n``, or an iterator over blocks of any
-            lengths. For a secure sum, integers of any dtype, or Python's, in ``{0..upper}`` or
-            ``[0, q)``. For a private sum, reals in its domain.
+            lengths; ``(k, *shape)`` for values of a shape. For a secure sum, integers of any dtype,
+            or Python's, in ``{0..upper}`` or ``[0, q)``. For a private sum, reals in its domain.
         rng : RandomSource, optional
             Secure randomness by default.
         threads : int, optional
@@ -226,7 +226,8 @@ class Sum(ABC, Generic[_T]):
         -------
         int, ndarray or SumResult
             For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals, the
-            guarantee, and the cost. Ctrl-C raises `Interrupted`; nothing was released.
+            guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C raises
+            `Interrupted`; nothing was released.
         """
         source = secure(rng)
         if cluster is not None:

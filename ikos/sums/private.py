@@ -196,7 +196,7 @@ class _Private(Sum[SumResult]):
         sums = bounds.totals(steps, p, users)
         estimate: Any = sums[0]
         if not self.reader.scalar:
-            estimate = np.array(sums)
+            estimate = self.domain.shaped(np.array(sums))[0]
             estimate.setflags(write=False)
         guarantee = self.guarantee
         return SumResult(
@@ -459,4 +459,5 @@ class PrivateVectorSum(_Private):
             "sensitivity": None if bounds is None else [str(bound) for bound in bounds],
             "domain": type(self.domain).__name__,
             **({"sizes": list(sizes)} if len(sizes) > 1 else {}),
+            **self.domain.shape_parameter,
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeVar
@@ -37,13 +38,14 @@ class _Secure(Sum[_T]):
         upper: int | None,
         sigma: object,
         recipe: Recipe,
+        shape: Sequence[int] = (),
     ) -> None:
         """Set all fields: the transport that a recipe proves, of numbers without a dimension."""
         q, upper = _group_order(users.n, q, upper, recipe)
         transport = recipe.secure(users, dimension, q, upper, sigma)
         domain = Residues(Zq(q), upper)
         if dimension is not None:
-            domain = ResidueVectors(Zq(q), upper, dimension)
+            domain = ResidueVectors(Zq(q), upper, dimension, shape=shape)
         reader = Reader(users, domain, None, None, transport.ring, dimension is None)
         _Secure.__init__(self, reader, transport)
 
@@ -62,7 +64,7 @@ class _Secure(Sum[_T]):
     def parameters(self) -> dict[str, object]:
         """The parameters that the parties must agree on."""
         upper = {} if self.upper is None else {"upper": hex(self.upper)}
-        return {**self.transport.parameters, **upper}
+        return {**self.transport.parameters, **upper, **self.reader.domain.shape_parameter}
 
     @property
     def guarantee(self) -> SecureGuarantee:
@@ -207,7 +209,7 @@ class SecureSum(_Secure[int]):
 class SecureVectorSum(_Secure[NDArray[Any]]):
     """Secure summation of vectors: the analyzer learns the sum and, up to 2^-sigma, nothing else.
 
-    Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q.
+    Like `ikos.SecureSum`, for vectors of ``dimension`` elements of Z_q, or arrays of a ``shape``.
 
     Parameters
     ----------
@@ -228,6 +230,8 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
         envelope.
     messages, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As in `ikos.SecureSum`, per block: a single shuffler is one for each block.
+    shape : tuple of int, optional
+        Shape of a user's value and of the sum, with ``dimension`` entries: see `ikos.Box`.
 
     Attributes
     ----------
@@ -262,6 +266,7 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
         min_honest: int | None = None,
         corrupt_shufflers: int = 0,
         transport: str | Recipe | None = None,
+        shape: Sequence[int] = (),
     ) -> None:
         options = Shuffled(
             shuffler, clear_share, corrupt_shufflers, messages, analysis,
@@ -269,7 +274,7 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
         )  # fmt: skip
         users = participation(integer("n", n, low=1), min_honest)
         d = integer("dimension", dimension, low=1, high=MAX_DIMENSION)
-        self._size(users, d, q, upper, sigma, chosen_recipe(transport, options))
+        self._size(users, d, q, upper, sigma, chosen_recipe(transport, options), shape)
 
     @property
     def layout(self) -> Layout:
@@ -278,10 +283,13 @@ class SecureVectorSum(_Secure[NDArray[Any]]):
 
     @property
     def _values(self) -> str:
-        return f"dimension={self.reader.dimension}, {self.layout.name}"
+        shape = self.reader.domain.shape
+        shaped = f"shape={shape}, " * (len(shape) > 1)
+        return f"{shaped}dimension={self.reader.dimension}, {self.layout.name}"
 
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> NDArray[Any]:
         del rng
-        result = np.empty(self.reader.dimension, dtype=self.transport.group.dtype)
-        result[:] = totals.sums
-        return result
+        result = np.empty((1, self.reader.dimension), dtype=self.transport.group.dtype)
+        result[0] = totals.sums
+        total: NDArray[Any] = self.reader.domain.shaped(result)[0]
+        return total

@@ -6,7 +6,16 @@ from fractions import Fraction
 
 import pytest
 
-from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary, message_count
+from ikos import (
+    Ball,
+    Box,
+    Categories,
+    PrivateSum,
+    PrivateVectorSum,
+    SecureSum,
+    SparseTernary,
+    message_count,
+)
 from ikos.counts import (
     ANALYSES,
     necessary_messages,
@@ -134,6 +143,77 @@ class TestNumbers:
             assert delta >= row["delta"]
             assert left <= row["noise_epsilon"] or left == 1
             assert error >= row["standard_error"]
+
+
+class TestSeveral:
+    @pytest.mark.points(1)
+    @pytest.mark.parametrize(
+        ("common", "users", "sigmas"),
+        [(("--modulus", "2^16", "--min-honest", "80%"), ("100", "2000"), ("20", "40.5")),
+         (("--epsilon", "1", "--delta", "1e-6", "--analysis", "balle2020"), ("100", "2000"), ())],
+        ids=["secure", "private"],
+    )  # fmt: skip
+    def test_rows_are_those_of_one_sum_each(self, run, common, users, sigmas):
+        def table(users, sigma):
+            level = ("--sigma", sigma) if sigma else ()
+            return run("messages", "--users", users, *common, *level, "--json").json
+
+        result = table(", ".join(users), ",".join(sigmas))
+        single = [table(n, sigma) for n in users for sigma in sigmas or (None,)]
+        assert result["rows"] == [row for one in single for row in one["rows"]]
+        for one in single:
+            for row in one["rows"]:
+                own = {"requested_sigma": one["sigma"]}
+                own |= {key: one[key] for key in ("users", "min_honest", "modulus", "precision")}
+                assert own.items() <= row.items()
+        for key, value in single[0].items():
+            if key not in ("rows", "notes"):
+                same = all(one[key] == value for one in single)
+                assert result[key] == (value if same else None)
+
+    def test_columns_that_tell_sums_apart_are_shown(self, run):
+        common = ("messages", "--modulus", "2^16", "--analysis", "best")
+        heads = {
+            (users, sigma): run(*common, "--users", users, "--sigma", sigma).out.split("\n\n")[1]
+            for users in ("100", "100,2000") for sigma in ("20", "20,30")
+        }  # fmt: skip
+        for (users, sigma), table in heads.items():
+            assert ("users" in table, "sigma >=" in table) == ("," in users, "," in sigma)
+
+    @pytest.mark.points(1)
+    @pytest.mark.parametrize("extra", [(), ("--min-honest", "90%"), ("--corrupt-shufflers", "2")])
+    def test_levels_of_given_messages_are_the_librarys(self, run, extra):
+        line = ("--users", "1000", "--modulus", "2^16", "--messages", "4,15", *extra, "--json")
+        rows = run("messages", *line).json["rows"]
+        trust = {"min_honest": 900 if "90%" in extra else 1000,
+                 "corrupt_shufflers": 2 * ("2" in extra)}  # fmt: skip
+        assert sorted({row["total"] or 0 for row in rows}) == [0, 4, 15]
+        for row in covered({"rows": rows}):
+            protocol = SecureSum(1000, 2**16, messages=row["total"], **how(row), **trust)
+            assert row["sigma"] == protocol.messages.sigma
+            assert row["proved"] == (row["sigma"] > 0)
+            assert row["requested_sigma"] is row["necessary"] is None
+        for total in (4, 15):
+            levels = {row["sigma"]: row["best"] for row in rows if row["total"] == total}
+            assert levels[max(levels)] is (max(levels) > 0)
+            assert sum(levels.values()) <= 1
+
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            ("--users 10,500 --sigma 40", "'10,500' may be one number or several"),
+            ("--users 10,,20 --sigma 40", "'' is not a whole number"),
+            ("--users 10,20,10 --sigma 40", "'10,20,10' contains a number twice"),
+            ("--users 10 --sigma 40,4e1", "'40,4e1' contains a number twice"),
+            ("--users 10 --sigma 40 --messages 3", "--sigma and --messages cannot be combined"),
+            ("--users 10 --messages 3 --epsilon 1", "--epsilon is for a private sum, --messages"),
+            ("--users 10,90 --sigma 40 --analysis balle2020", "no theorem covers 10 users"),
+            ("--users 10,20 --sigma 40 --plot x.png", "--plot takes one number of --users"),
+            ("--users 10 --messages 9 --plot x.png", "--plot takes one number of --users"),
+        ],
+    )
+    def test_refusals(self, refused, line, reason):
+        assert reason in refused("messages", *line.split(), "--modulus", "2^16")
 
 
 class TestVectors:

@@ -94,7 +94,7 @@ REFUSED = [
     (SECURE, ("--domain", "ball"), "--domain is for a private sum"),
     (SECURE, ("--dimension", "2^30"), "--dimension must be at most"),
     (SECURE, ("--dimension", "2", "--plot", "x.png"), "--plot is for scalar sums"),
-    (("messages", "--users", "9"), (), "give --modulus and --sigma for a secure sum"),
+    (("messages", "--users", "9"), (), "give --modulus and --sigma (or --messages) for"),
     (("messages", "--users", "9", "--sigma", "9"), (), "give --modulus and --sigma"),
     (("messages", "--users", "9", "--delta", "0.1"), (), "--epsilon and --delta for a private"),
     (PRIVATE, ("--dimension", "3"), "--dimension needs --domain"),

@@ -46,8 +46,9 @@ def test_every_option_is_known():
         for param in command.params:
             kind = type(param.type)
             assert kind in {
-                Number, types.Whole, Numbers, Honest, types.BlockLength, DateTime, CoordinateList,
-                LabelList, types.Named, click.Choice, type(click.BOOL), type(click.STRING),
+                Number, types.Whole, Numbers, types.Cases, Honest, types.BlockLength, DateTime,
+                CoordinateList, LabelList, types.Named, click.Choice, type(click.BOOL),
+                type(click.STRING),
             }, (name, param.opts)  # fmt: skip
             assert param.opts[0] != "--categories" or param.type is types.LABELS
             if kind is type(click.STRING):
@@ -78,6 +79,15 @@ def test_grouped_digits_are_of_whole_numbers_and_points_of_others():
                 if not isinstance(number := read(param, text), str):
                     assert number == Fraction(text.replace(",", "")), text
                     assert ("." if param.type.kind is int else ",") not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("1,000,000", (10**6,)), ("10,050", (10050,)), ("1000,10^6", (1000, 10**6)),
+     ("10, 500", (10, 500)), ("1000,050", (1000, 50))],
+)  # fmt: skip
+def test_a_comma_separates_thousands_or_numbers(text, numbers):
+    assert types.USERS.convert(text, None, None) == numbers
 
 
 @pytest.mark.slow

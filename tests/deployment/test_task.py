@@ -294,6 +294,17 @@ def test_wrong_parts_are_refused_in_one_line(part, value):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
+def test_values_of_a_task_have_no_shape():
+    """Results of tasks are lists of numbers."""
+    wanted = r"domain must be of scalars or vectors in a task, got shape \(10, 4\)"
+    with pytest.raises(ValueError, match=wanted):
+        Task.new(2000, 1, 1e-8, domain=Ball(40, shape=(10, 4)), opens=NOW)
+    text = TASKS["ball"].to_json()
+    for shape, message in ("[10,4]", wanted), ("[40]", "byte for byte"):
+        with pytest.raises(ValueError, match=message):
+            Task.from_json(text.replace('"radius"', f'"shape":{shape},"radius"'))
+
+
 def test_another_form_of_the_same_task_is_refused():
     """There is one text, hence one hash, for each task."""
     text = new().to_json()

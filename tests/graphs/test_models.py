@@ -19,7 +19,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos.graphs import count_components, multigraph, sample_targets
+from ikos import SecureSum
+from ikos.graphs import count_components, multigraph, replayed_targets, sample_targets
 from ikos.graphs.share_graphs import MAX_SLOTS
 from ikos.primitives.randomness import RandomSource, SecureRandom
 from ikos.testing import DeterministicRandom
@@ -141,6 +142,26 @@ def test_multigraphs_keep_every_edge(n: int, m: int, shuffler: str, seed: int) -
     assert Counter(
         (frozenset((a, b)), message) for a, b, message in bipartite.edges(data="message")
     ) == Counter((frozenset((("left", i), ("right", to))), h) for (i, h), to in edges.items())
+
+
+@given(
+    n=st.integers(1, 15),
+    m=st.integers(1, 4),
+    shuffler=st.sampled_from(["parallel", "single"]),
+    seed=st.integers(0, 2**20),
+)
+def test_a_replayed_graph_is_that_of_the_shuffle(n: int, m: int, shuffler: str, seed: int) -> None:
+    protocol = SecureSum(n, 2**64, messages=m + 1, shuffler=shuffler)
+    shares = protocol.share([1] * n, DeterministicRandom(seed))
+    view = protocol.shuffle(shares, DeterministicRandom(seed + 1), order="permuted")
+    targets = replayed_targets(n, m, shuffler=shuffler, rng=DeterministicRandom(seed + 1))
+    multigraph(targets)  # each user's places are taken m times
+    if shuffler == "parallel":
+        columns = np.take_along_axis(np.array(view.columns), targets.T.astype(int), axis=1)
+        assert (columns == shares[:m]).all()
+        return
+    owners = {share: int(place % n) for place, share in enumerate(view.columns[0].tolist())}
+    assert [[owners[share] for share in row] for row in shares[:m].tolist()] == targets.T.tolist()
 
 
 # What is refused

@@ -119,6 +119,17 @@ KINDS: dict[str, SumCase] = {
         [[1, 0, -1], [0, 0, 0], [0, 1, 1], [-1, -1, 0], [0, 0, 1]],
         domain=SparseTernary(3, 2),
     ),
+    "matrices": SumCase(
+        SecureVectorSum,
+        np.arange(5 * 6).reshape(5, 2, 3) * 7 % 10,
+        {"upper": 9, "dimension": 6, "shape": (2, 3)},
+    ),
+    "tensors": _private(
+        PrivateVectorSum,
+        np.linspace(-0.4, 0.4, 5 * 6).reshape(5, 3, 1, 2),
+        domain=Ball(6, shape=(3, 1, 2)),
+        precision=8,
+    ),
     "answers": _private(
         PrivateVectorSum,
         [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0], [1, 0, 0, 1, 0], [1, 0, 1, 0, 0]],
@@ -173,12 +184,14 @@ class Case:
         kind, x = KINDS[self.kind], self.values[:users]
         if kind.private:
             assert result.users == users
+            assert np.shape(result.estimate) == x.shape[1:]
             low, high = result.interval(1 - 1e-9, simultaneous=True)
             assert np.all((low - 1e-9 <= x.sum(axis=0)) & (x.sum(axis=0) <= high + 1e-9))
             return
-        totals = [sum(map(int, column)) for column in np.transpose(np.atleast_2d(x.T).T)]
+        totals = [sum(map(int, column)) for column in x.reshape(users, -1).T]
         expected = [total % kind.modulo if kind.modulo else total for total in totals]
         assert np.ravel(result).tolist() == expected
+        assert np.shape(result) == x.shape[1:]
 
 
 @cache
@@ -186,14 +199,15 @@ def _made(case: Case) -> Any:
     return case.make()
 
 
-def _possible(way: Way, kind: SumCase) -> bool:
-    return (way.numbers or not kind.numbers) and (way.wrap or not kind.modulo)
+def _possible(way: str, kind: str) -> bool:
+    transport, values = WAYS[way], KINDS[kind]
+    if values.values.ndim > 2:  # vectors once they are read
+        return way == "parallel" or (way, kind) == ("mask", "matrices")
+    return (transport.numbers or not values.numbers) and (transport.wrap or not values.modulo)
 
 
 CASES = {
-    f"{way}-{kind}": Case(way, kind)
-    for way, kind in product(WAYS, KINDS)
-    if _possible(WAYS[way], KINDS[kind])
+    f"{way}-{kind}": Case(way, kind) for way, kind in product(WAYS, KINDS) if _possible(way, kind)
 }
 
 assert {type(way.recipe) for way in WAYS.values()} == set(TRANSPORTS.values())

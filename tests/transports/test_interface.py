@@ -294,7 +294,7 @@ def test_a_bad_value_is_named_wherever_it_is(case: Case) -> None:
         for call in (protocol.run, partial(share, context=CONTEXT)):
             for form in (bad, bad.tolist(), iter([bad[:2], bad[2:].tolist()])):
                 with pytest.raises(
-                    (TypeError, ValueError), match=r"^x\[(3|:, 0\]\[3|3, 0)\] must "
+                    (TypeError, ValueError), match=r"^x\[(3|:(, 0)+\]\[3|3(, 0)+)\] must "
                 ) as caught:
                     call(form)
                 assert "123" not in str(caught.value)
