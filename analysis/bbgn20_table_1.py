@@ -107,7 +107,7 @@ def theorem_error(m: int, log_delta: float = _LOG_DELTA, *, advanced: bool = Fal
         (place / largest) ** 2 * response_variance(k, k * scale)
         for k, place in zip(domains, places, strict=True)
     )
-    return n * (1 / (4 * largest**2) + answers)
+    return float(n * (1 / (4 * largest**2) + answers))
 
 
 # Sections 5 and 6
