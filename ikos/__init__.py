@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from ikos._validation import InvalidType, InvalidValue
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
-    from ikos.data.domains import Ball, Box, Categories, SparseTernary
+    from ikos.data.domains import Ball, Box, Categories, Portions, SparseTernary
     from ikos.data.sensitivity import Sensitivity
     from ikos.primitives.shuffling import View
     from ikos.results.guarantees import Guarantee
@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Ball", "Box", "Categories", "Guarantee", "InvalidType", "InvalidValue", "Ledger",
-    "MessageCount", "PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum",
+    "MessageCount", "Portions", "PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum",
     "Sensitivity", "SparseTernary", "SumResult", "View", "__version__", "accounting", "attacks",
     "baselines", "cluster", "counts", "data", "deployment", "graphs", "message_count", "noise",
     "plots", "private_message_count", "security_level", "statistics", "testing",
@@ -54,7 +54,7 @@ __all__ = [
 _NAMES = {
     "_validation": ("InvalidType", "InvalidValue"),
     "counts": ("MessageCount", "message_count", "private_message_count", "security_level"),
-    "data.domains": ("Ball", "Box", "Categories", "SparseTernary"),
+    "data.domains": ("Ball", "Box", "Categories", "Portions", "SparseTernary"),
     "data.sensitivity": ("Sensitivity",),
     "primitives.shuffling": ("View",),
     "results.guarantees": ("Guarantee",),

@@ -216,7 +216,7 @@ class CentralGaussian(Curator):
     ----------
     n, epsilon, delta
         As for `Baseline`.
-    domain : Box, Ball, SparseTernary or Categories
+    domain : Box, Ball, SparseTernary, Categories or Portions
     precision, integers, releases
         As in `PrivateVectorSum`.
 

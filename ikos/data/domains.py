@@ -462,16 +462,11 @@ class SparseTernary(Vectors):
 
 
 @dataclass(frozen=True, repr=False)
-class Categories(Vectors):
-    """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
-
-    ``sizes`` are the numbers of categories of the questions. A ``shape`` is as for `Box`: one cell
-    of a grid is one question, in ``Categories([100], shape=(10, 10))``.
-    """
+class Runs(Vectors):
+    """Vectors whose entries are in runs of the given ``sizes``."""
 
     sizes: Sequence[int]
     lower: ClassVar[float] = 0.0
-    upper: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
@@ -481,13 +476,31 @@ class Categories(Vectors):
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
-        """Number of categories of all questions together."""
+        """Number of entries of all runs together."""
         return sum(self.sizes)
 
     @property
     def runs(self) -> list[slice]:
-        """The coordinates of each question."""
+        """The entries of each run."""
         return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
+
+    def _entries(self, run: slice) -> str:
+        """Return the first and last place of a run in words."""
+        entries = (np.unravel_index(entry, self.shape) for entry in (run.start, run.stop - 1))
+        ends = (tuple(map(int, entry)) for entry in entries)
+        low, high = (end if self.shape_parameter else end[0] for end in ends)
+        return f"its entries {low} to {high}"
+
+
+@dataclass(frozen=True, repr=False)
+class Categories(Runs):
+    """One-hot vectors: one 1 for each question, in a run of coordinates with one per category.
+
+    ``sizes`` are the numbers of categories of the questions. A ``shape`` is as for `Box`: one cell
+    of a grid is one question, in ``Categories([100], shape=(10, 10))``.
+    """
+
+    upper: ClassVar[float] = 1.0
 
     def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
         """Return the bounds, and two changes for each question."""
@@ -500,18 +513,15 @@ class Categories(Vectors):
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
         self._require(rows, (rows == 0) | (rows == 1), first, "be 0 or 1")  # False for NaN
         for run in self.runs:
-            entries = (np.unravel_index(entry, self.shape) for entry in (run.start, run.stop - 1))
-            ends = (tuple(map(int, entry)) for entry in entries)
-            low, high = (end if self.shape_parameter else end[0] for end in ends)
-            problem = f"have exactly one 1 among its entries {low} to {high}"
+            problem = f"have exactly one 1 among {self._entries(run)}"
             self._require(rows, rows[:, run].sum(axis=1) == 1, first, problem)
 
 
-@dataclass(frozen=True)
-class Portions(Vectors):
-    """Vectors of integers of at least 0 that add up to at most ``total`` in each run of entries.
+@dataclass(frozen=True, repr=False)
+class Portions(Runs):
+    """Vectors of integers of at least 0 that add up to at most ``total`` in each run.
 
-    Such as a user's value and the rest of its range at the place of the user's group, or a 1 at a
+    Such as a user's value and the rest of its range at the places of the user's group, or a 1 at a
     node on each level of a tree. ``sizes`` are the numbers of entries of the runs.
 
     Examples
@@ -519,38 +529,25 @@ class Portions(Vectors):
     >>> Portions([3], 10).values([[7, 3, 0], [7, 4, 0]])
     Traceback (most recent call last):
     ...
-    ikos.InvalidValue: x[1] must have entries 0 to 2 that add up to at most 10
+    ikos.InvalidValue: x[1] must add up to at most 10 over its entries 0 to 2
     """
 
-    sizes: Sequence[int]
     total: int = 1
-    lower: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        sizes = tuple(integer("sizes", size, low=1) for size in ordered("sizes", self.sizes))
-        integer("sizes in all", sum(sizes), low=1, high=MAX_CATEGORIES)
-        object.__setattr__(self, "sizes", sizes)
+        super().__post_init__()
         object.__setattr__(self, "total", integer("total", self.total, low=1, high=MAX_INTEGER))
-
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """Number of entries of all runs together."""
-        return sum(self.sizes)
 
     @property
     def upper(self) -> float:
         """Largest value of an entry."""
         return float(self.total)
 
-    @property
-    def runs(self) -> list[slice]:
-        """The entries of each run."""
-        return [slice(*ends) for ends in pairwise(accumulate(self.sizes, initial=0))]
-
     def coordinates(self, integers: bool, sensitivity: Sensitivity | None) -> Coordinates:
-        """Return the bounds, and for each run a distance of twice the total at most.
+        """Return the bounds, and for each run a distance of at most twice the total.
 
-        Entries of at least 0: the l1 distance of two vectors is at most the sum of their norms.
+        Entries are at least 0: the distance of two vectors in l1 norm is at most the sum of their
+        norms, and in a run of one entry at most the total.
         """
         del integers
         _refuse_promise(sensitivity)
@@ -560,11 +557,13 @@ class Portions(Vectors):
         )
 
     def _check(self, rows: NDArray[np.float64], first: int) -> None:
-        require(rows, (rows >= 0) & (rows == np.floor(rows)), first, "be an integer of at least 0")
+        whole = (rows >= 0) & (rows == np.floor(rows))  # False for NaN
+        self._require(rows, whole, first, "be an integer of at least 0")
         for run in self.runs:
-            problem = f"have entries {run.start} to {run.stop - 1} that add up to at most "
-            fits = rows[:, run].sum(axis=1) <= self.total  # sums of integers below 2^53 are exact
-            require(rows, fits, first, f"{problem}{self.total}")
+            # a sum of integers is exact up to 2^53, and above it more than the total
+            small = rows[:, run].sum(axis=1) <= self.total
+            problem = f"add up to at most {self.total} over {self._entries(run)}"
+            self._require(rows, small, first, problem)
 
 
 def _refuse_promise(sensitivity: Sensitivity | None) -> None:

@@ -199,7 +199,7 @@ def encoding_of(
     if not isinstance(domain, Vectors):
         raise InvalidType(
             "domain",
-            f"must be a Box, Ball, SparseTernary or Categories, got {type(domain).__name__}",
+            f"must be of vectors, such as a Box or Categories, got {type(domain).__name__}",
         )
     known = domain.coordinates(whole, sensitivity)
 

@@ -354,7 +354,7 @@ class PrivateVectorSum(_Private):
     ----------
     n : int
         Users; public.
-    domain : Box, Ball, SparseTernary or Categories
+    domain : Box, Ball, SparseTernary, Categories or Portions
         The domain of the vectors. Reals are rounded at random to steps; integers are not.
     epsilon, delta : float
         The guarantee, under replacement of one user's whole vector.

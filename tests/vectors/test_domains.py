@@ -19,7 +19,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statistical import skellam_delta
 
-from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary, statistics
+from ikos import (
+    Ball,
+    Box,
+    Categories,
+    Portions,
+    PrivateSum,
+    PrivateVectorSum,
+    SparseTernary,
+    statistics,
+)
 from ikos._validation import NUMBER
 from ikos.data.domains import (
     MAX_DIMENSION,
@@ -260,6 +269,7 @@ SMALL: list[Any] = [
             *((SparseTernary(d, s), None, False) for d in (1, 2, 3, 4) for s in range(1, d + 1)),
             *((Categories(sizes), None, False) for sizes in ([2], [4], [2, 2], [3, 2], [2, 2, 2])),
             (Categories([1, 2]), None, False),
+            *((Portions(sizes, 2), None, False) for sizes in ([2], [3], [2, 1], [1, 1], [2, 2])),
         )
     ),
 ]  # fmt: skip
