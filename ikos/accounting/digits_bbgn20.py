@@ -24,6 +24,7 @@ from ikos._validation import (
     MAX_PROTOCOL_USERS,
     InvalidType,
     InvalidValue,
+    array,
     choice,
     integer,
     number,
@@ -115,9 +116,14 @@ class DigitParameters:
 
     def split(self, encoded: Any) -> tuple[Any, ...]:
         """Return the digits, most significant first, of integers in {0..precision}."""
-        digits = []
+        steps = array("encoded", encoded)
+        if steps.dtype.kind not in "iu":
+            raise InvalidType("encoded", "must be integers: values times the precision, rounded")
+        if steps.size and not 0 <= steps.min() <= steps.max() <= self.precision:
+            raise InvalidValue("encoded", f"must be in {{0..{self.precision}}}, the precision")
+        digits, rest = [], steps if steps.ndim else encoded
         for place in self.places:
-            digit, encoded = divmod(encoded, place)
+            digit, rest = divmod(rest, place)
             digits.append(digit)
         return tuple(digits)
 
