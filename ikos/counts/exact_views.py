@@ -155,8 +155,8 @@ def exact_private_delta(
     Returns
     -------
     float
-        For the worst values of all users and the worst change of one. Rounded up; probabilities of
-        the noise are computed to 60 decimal digits.
+        For the worst values of all users and the worst change of one. Rounded up, also for the
+        noise, whose probabilities are computed to 60 decimal digits: by less than e^epsilon 10^-56.
 
     Raises
     ------
