@@ -295,8 +295,9 @@ def test_proved_private_bounds_enclose_the_exact_delta(
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((30, 5, 4), {}, r"^n must be smaller for all views to be counted .*, got 30$"),
-        ((64, 2, 3), {"shuffler": "single"}, r"^n must be smaller"),
+        ((30, 5, 4), {}, r"^n, q or m must be smaller for all views to .*, got 30, 5 and 4$"),
+        ((1, 2, 40), {}, r"^n, q or m must be smaller .*, got 1, 2 and 40$"),
+        ((64, 2, 3), {"shuffler": "single"}, r"^n, q or m must be smaller"),
         ((3, 65, 2), {}, r"^q must be at most 64, got 65$"),
         ((3, 2, 0), {}, r"^m must be at least 1"),
         ((3, 2, 2), {"case": "average"}, r"^case must be one of 'worst', .*, got 'average'$"),
