@@ -201,7 +201,7 @@ class TestSeveral:
     def test_given_messages_of_vectors_are_those_of_each_sum(self, run):
         line = ("messages", "--users", "1000", "--modulus", "2^16", "--messages", "9",
                 "--analysis", "best", "--dimension", "3")  # fmt: skip
-        title = "Security of a secure sum with 9 messages per user and sum: vectors of 3 coordinates"
+        title = "Security of a secure sum with 9 messages per user and sum: vectors of 3"
         assert title in " ".join(run(*line).out.split())
         rows = covered(run(*line, "--json").json)
         assert {(row["sums"], row["total"], row["messages_per_user"]) for row in rows} == {
