@@ -330,7 +330,7 @@ class RecursiveSum(DigitProtocol):
             )
         elif max(free.gammas) == 1:
             raise InvalidValue(
-                "parameters", "must have gammas below 1: other answers all are random"
+                "parameters", "must have gammas below 1: at 1 all answers of a digit are random"
             )
         published = parameters == "paper"
         allowed = (
