@@ -160,7 +160,7 @@ class Endpoint(ABC):
         ahead = status.time - now().timestamp()
         if status.version != __version__:
             words.append(
-                f"runs ikos {status.version}, and this party {__version__}: install the same one "
+                f"runs ikos {status.version}, and this party {__version__}: install one version "
                 "at both"
             )
         if status.time and abs(ahead) > CLOCK_SECONDS:

@@ -34,8 +34,7 @@ _ENDED = ("released", "stopped")
 _EARLY = "not open yet"
 _WORDS = {
     "collecting": "collecting reports",
-    "closed": "closed: no more reports are accepted, and nothing is released until the operator "
-    "runs 'ikos task release'",
+    "closed": "closed: no more reports are accepted, and nothing is released yet",
     "agreed": "releasing: the complete reports are known",
     "stopped": "aborted permanently: nothing will ever be released. Clients can report again in "
     "another window or task",
@@ -48,19 +47,19 @@ _SHUFFLER = {
 }
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; padding: 1rem; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; padding: 1rem;
+  overflow-wrap: break-word; }
 h1 { font-size: 1.5rem; line-height: 1.25; }
 h2 { font-size: 1.1rem; margin: 2rem 0 0.5rem; }
-h1, p, li, small { overflow-wrap: anywhere; }
 ul { padding-left: 1.2rem; }
 small { display: block; opacity: 0.75; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; padding: 0.3rem 1rem 0.3rem 0; border-bottom: 1px solid #8888;
   vertical-align: top; }
-td:first-child { overflow-wrap: anywhere; }
+td:first-child, td:last-child:nth-child(2) { overflow-wrap: anywhere; }
 th:last-child, td:last-child { padding-right: 0; }
-.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
-pre { overflow-wrap: anywhere; white-space: pre-wrap; font-size: 0.8rem; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre { white-space: pre-wrap; font-size: 0.8rem; }
 .attention { border-left: 4px solid #d9534f; padding-left: 0.8rem; }
 .attention h2 { margin-top: 0; }
 figure { margin: 1rem 0; }
@@ -70,13 +69,12 @@ line { stroke: currentColor; stroke-opacity: 0.25; }
 figcaption p { margin: 0.3rem 0; }
 figcaption small { display: inline-block; margin-right: 1rem; opacity: 1; }
 .minimum { stroke-opacity: 1; stroke-dasharray: 6 4; }
-.over { paint-order: stroke; stroke: Canvas; stroke-width: 4px; }
 .shown { font-weight: bold; text-decoration: underline; }
 .released { fill: #4a90d9; color: #4a90d9; }
 .stopped { fill: #d9534f; color: #d9534f; }
 .pending { fill: #888; color: #888; }
 """
-_HIGH, _TOP, _BOTTOM = 200, 24, 176  # of the chart, in pixels: its labels do not scale
+_HIGH, _TOP, _BOTTOM = 204, 24, 176  # of the chart, in pixels: its labels do not scale
 _MARGIN, _SLOTS = 16.0, 8  # percent of its width for labels of the axis; least number of bars
 _ROWS = 1000  # of a table
 _LABELS = 12  # in a list
@@ -292,7 +290,7 @@ def _result(window: Window, result: Result) -> Iterator[_Html]:
     """Yield a table of a result, of the first thousand coordinates if there are more, and text."""
     task = window.task
     rows = [
-        (name or "sum", figures(value, interval._scale(value)), interval)
+        (name or "complete reports", figures(value, interval._scale(value)), interval)
         for name, value, interval in islice(result.rows(task.labels), _ROWS)
     ]
     total = len(result.estimate) if isinstance(result.estimate, list) else 1
@@ -327,10 +325,10 @@ def _chart(shown: Window, bars: Sequence[Count]) -> _Html:
         return _tag("line", x1=f"{_MARGIN}%", x2="100%", y1=y(reports), y2=y(reports), **kind)
 
     label = {"x": f"{_MARGIN - 1}%", "text_anchor": "end"}
-    drawn = [_tag("text", "reports", **label, y=12)]
+    drawn = [_tag("text", "reports", x=0, y=12)]
     for tick in _ticks(most):
         drawn += [across(tick), _tag("text", f"{tick:,}", **label, y=y(tick), dy=4)]
-    drawn.append(_tag("text", "window", **label, y=_BOTTOM + 16))
+    drawn.append(_tag("text", "window", x=0, y=_BOTTOM + 20))
     seen = set()
     for i, (window, state, reports) in enumerate(bars):
         x, kind = _MARGIN + i * each, state if state in _LEGEND else "pending"
@@ -342,20 +340,20 @@ def _chart(shown: Window, bars: Sequence[Count]) -> _Html:
         bar = _tag("rect", **place, y=y(reports), height=high, class_=kind)
         drawn.append(_tag("a", _tag("title", title), whole, bar, href=_page(window)))
         if (window.number - shown.number) % -(-len(bars) // _SLOTS) == 0:
-            middle = {"x": f"{x + 0.4 * each:.3f}%", "y": _BOTTOM + 16, "text_anchor": "middle"}
+            middle = {"x": f"{x + 0.4 * each:.3f}%", "y": _BOTTOM + 20, "text_anchor": "middle"}
             name = {"class_": "shown"} if window.number == shown.number else {}
             drawn.append(_tag("text", window.number, **middle, **name))
     least = f"minimum {task.min_reports:,}"
-    height = float(y(task.min_reports)) - 5
     drawn += [
         across(task.min_reports, class_="minimum"),
-        _tag("text", least, x="100%", y=height, text_anchor="end", class_="over"),
+        _tag("text", f"- - {least}", x="100%", y=12, text_anchor="end"),
     ]
     first, last = bars[0][0], bars[-1][0]
-    about = (
-        f"Reports at the analyzer in windows {first.number} to {last.number}, from "
-        f"{_time(first.opens)} to {_time(last.closes)}; a release needs the {least}."
-    )
+    numbers = f"window {last.number}"
+    if first.number < last.number:
+        numbers = f"windows {first.number} to {last.number}"
+    times = f"from {_time(first.opens)} to {_time(last.closes)}"
+    about = f"Reports at the analyzer in {numbers}, {times}; a release needs the {least}."
     legend = [
         _tag("small", _tag("span", "\u25a0", class_=kind), f" {words}")
         for kind, words in _LEGEND.items()
@@ -378,6 +376,8 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
         yield f"Time left: {_span(window.closes - now)}, until {_time(window.closes)}."
     if state == "closed" and status.reports < task.min_reports:
         yield "Fewer reports came than a release needs: it would be aborted permanently."
+    elif state in ("closed", "agreed") and not release.running and release.again is None:
+        yield "The operator begins or resumes the release with 'ikos task release'."
     if release.running:
         yield f"Under way: {release.step or 'beginning'}."
     elif release.message is not None:
@@ -387,12 +387,13 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     if state not in _ENDED:
         expires = datetime.fromisoformat(status.expires)
         yield f"Anything not released by {_time(expires)} will be deleted."
-    known = "How many are complete is known when a release begins."
+    known = f"Reports at the analyzer: {status.reports:,}. "
+    known += "How many are complete is known when a release begins."
     if status.complete is not None:
-        known = f"{status.complete:,} reports are complete."
+        known = f"Of {status.reports:,} reports at the analyzer, {status.complete:,} are complete."
     yield (
-        f"Reports at the analyzer: {status.reports:,}. {known} At least {task.min_reports:,} must "
-        f"be complete, at all parties, of at most {task.users:,}."
+        f"{known} At least {task.min_reports:,} must be complete, at all parties, of at most "
+        f"{task.users:,}."
     )
     addresses = (task.analyzer, *task.shufflers)
     if any(on_loopback(urlsplit(address).hostname or "") for address in addresses):

@@ -201,11 +201,13 @@ def test_a_chart_of_the_reports_of_each_window():
     least = 176 - 152 * 20 / 44
     assert f'y1="{least:.1f}" y2="{least:.1f}" class="minimum"' in text
     assert re.findall('<text[^>]*>([^<]*)<', text) == [
-        "reports", "0", "20", "40", "window", "0", "1", "2", "minimum 20",
+        "reports", "0", "20", "40", "window", "0", "1", "2", "- - minimum 20",
     ]  # fmt: skip
     for words in ("a release needs the minimum 20.", "\u25a0 aborted"):
         assert words in page.text
     assert re.findall('<a href="([^"]+)"><title>', text) == [one.path + "/page" for one, *_ in bars]
+    empty = status_page._chart(task.at(0), [(task.at(0), "collecting", 0)])
+    assert f'y1="{176 - 152 / 1.1:.1f}" y2="{176 - 152 / 1.1:.1f}" class="minimum"' in empty
     opens = [f"{window.opens:%Y-%m-%d %H:%M:%S} UTC" for window, *_ in bars]
     rows = f"2{opens[2]}40releasing1{opens[1]}0aborted0{opens[0]}30released"
     assert f"WindowReportsState{rows}" in page.text
@@ -215,11 +217,11 @@ def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
     for one in (
         "Released.", " ".join(result.text.split()), str(Interval(result.sum_low, result.sum_high)),
-        "batch sent and deleted", "4 reports are complete.",
+        "batch sent and deleted", "Of 5 reports at the analyzer, 4 are complete.",
     ):  # fmt: skip
         assert one in page.text
     interval = Interval(result.sum_low, result.sum_high)
-    assert f"Sum95 % intervalsum{result.estimate:g}{interval}Each" in page.text
+    assert f"Sum95 % intervalcomplete reports{result.estimate:g}{interval}Each" in page.text
     assert "refresh" not in page.metas
 
 
@@ -270,6 +272,18 @@ def test_what_is_known_of_a_shuffler():
     assert f"Shuffler {last} does not answer.A shuffler whose state is unknown must" in page.text
     assert page.text.count(f"Shuffler {last}{TASK.shufflers[-1]}unknown") == 1
     assert "attention" not in read(status(), all_tell()).text
+
+
+def test_who_begins_a_release():
+    """The operator, unless it is under way, or the analyzer goes on by itself."""
+    words = "with 'ikos task release'"
+    assert words in read(status("closed")).text
+    assert words in read(status("agreed", message="an error of the program")).text
+    for state, release in (
+        ("closed", {"running": True}), ("agreed", {"message": "no answer", "again": 3}),
+        ("collecting", {}), ("stopped", {"message": "too few"}),
+    ):  # fmt: skip
+        assert words not in read(status(state, **release)).text
 
 
 def test_too_few_reports():
