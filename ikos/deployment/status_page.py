@@ -13,6 +13,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from html import escape
 from itertools import islice
 from urllib.parse import urlsplit
@@ -22,6 +23,7 @@ from ikos.deployment.task import Task, Window
 from ikos.deployment.task_fields import on_loopback
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
 from ikos.results.report import cell
+from ikos.results.sums import Interval
 from ikos.results.text import figures
 
 Seen = tuple[ShufflerStatus | None, str]
@@ -286,19 +288,26 @@ def _wrong(columns: Sequence[Seen]) -> Iterator[str]:
         )
 
 
+@lru_cache(16)  # strangers may open the pages of released windows, which do not change
+def _sums(heads: tuple[str, ...], rows: tuple[tuple[str, float, Interval], ...]) -> _Html:
+    """Return a table of sums with their intervals."""
+    shown = (
+        (name or "complete reports", figures(value, interval._scale(value)), interval)
+        for name, value, interval in rows
+    )
+    return _table(heads, shown, [1, 2])
+
+
 def _result(window: Window, result: Result) -> Iterator[_Html]:
     """Yield a table of a result, of the first thousand coordinates if there are more, and text."""
     task = window.task
-    rows = [
-        (name or "complete reports", figures(value, interval._scale(value)), interval)
-        for name, value, interval in islice(result.rows(task.labels), _ROWS)
-    ]
+    rows = tuple(islice(result.rows(task.labels), _ROWS))
     total = len(result.estimate) if isinstance(result.estimate, list) else 1
     categories = isinstance(task.domain, Categories)
     first = ("Category" if categories else "Coordinate") if total > 1 else ""
     heads = (first, "Count" if categories else "Sum", "95 % interval")
     yield _tag("h2", "Result")
-    yield _table(heads, rows, [1, 2])
+    yield _sums(heads, rows)
     if total > _ROWS:
         yield _tag("p", f"These are the first {_ROWS:,} of {total:,} coordinates.")
     yield _tag("p", "Each interval contains the true value with 95 % confidence.")
