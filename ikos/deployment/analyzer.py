@@ -69,7 +69,7 @@ class AnalyzerEndpoint(Endpoint):
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = RetryLoop(name, self._go_on, lambda *took: self.store.timed(*took))
-        self.latest_states: list[Seen] = [(None, "is being asked")] * self.task.columns
+        self.latest_states: list[Seen] = [(None, "")] * self.task.columns
         self._asked = -math.inf
 
     def check(self, part: bytes) -> None:
@@ -420,7 +420,8 @@ def application(
         # strangers may open the pages of all windows, and each asks all shufflers
         allowed = asking.allows()
         states = await run_in_threadpool(analyzer.states) if allowed else analyzer.latest_states
-        bars = [(other.window, other.reports()) for other in service.party(request).latest()]
+        latest = service.party(request).latest()
+        bars = [(other.window, other.state, other.reports()) for other in latest]
         return HTMLResponse(task_page(analyzer.window, analyzer.status(), states, bars, now()))
 
     return service.application(

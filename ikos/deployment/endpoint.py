@@ -159,9 +159,13 @@ class Endpoint(ABC):
         status, words = self.peer(party).status(seconds), []
         ahead = status.time - now().timestamp()
         if status.version != __version__:
-            words.append(f"runs ikos {status.version}, and this party {__version__}")
+            words.append(
+                f"runs ikos {status.version}, and this party {__version__}: install one version "
+                "at both"
+            )
         if status.time and abs(ahead) > CLOCK_SECONDS:
-            words.append(f"has a clock {abs(ahead):.0f} s {'ahead' if ahead > 0 else 'behind'}")
+            side = "ahead" if ahead > 0 else "behind"
+            words.append(f"has a clock {abs(ahead):.0f} s {side}: synchronize both clocks")
         return status, "; ".join(words)
 
     def unreachable(self) -> list[str]:

@@ -45,6 +45,13 @@ CLOSE_SECONDS = 120.0  # the analyzer asks all shufflers before it answers
 PEER_SECONDS = 20.0  # less than the analyzer's limit for a shuffler that waits for a peer
 STATUS_SECONDS = 2.0  # for a shuffler, for the page
 _ANSWER = 1 << 16  # most bytes of an answer that is neither a batch nor a list of ids
+_OTHER_HOST = "have one issued for the address in the task"
+_CERTIFICATE_ADVICE = {  # by the error's number in OpenSSL
+    9: "check the clock here",
+    10: "renew it there, or check the clock here",
+    62: _OTHER_HOST,
+    64: _OTHER_HOST,
+}
 
 _PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
@@ -211,7 +218,8 @@ def _failure(who: str, error: httpx.HTTPError) -> RemoteError:
         cause = cause.__cause__ or cause.__context__  # the underlying error of the system
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = cause.verify_message.rstrip(".")
-        return Untrusted(f"{who}: its certificate cannot be verified (see --ca): {why}")
+        advice = _CERTIFICATE_ADVICE.get(cause.verify_code, "see --ca")
+        return Untrusted(f"{who}: its certificate cannot be verified ({advice}): {why}")
     words = "the connection broke"
     if isinstance(cause, ssl.SSLError):
         words = "its TLS is not understood"

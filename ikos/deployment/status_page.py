@@ -1,27 +1,36 @@
 """The status pages for operators: plain HTML and SVG without scripts, rendered for each request.
 
-A page loads nothing, and its policy forbids loading. A shuffler may answer anything: the page shows
-only a possible count, the name of a state (`ikos.deployment.remote.RemoteShuffler.status`), and in
-the same row, as text, how its clock or version differs, or why it refuses.
+A page loads nothing, and its policy forbids loading. `_tag` escapes all text and attributes. A
+shuffler may answer anything: the page shows only a possible count, the name of a state
+(`ikos.deployment.remote.RemoteShuffler.status`), and, as text, how its clock or version differs, or
+why it refuses.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from html import escape
-from operator import itemgetter
+from itertools import islice
 from urllib.parse import urlsplit
 
-from ikos.deployment.task import Window
-from ikos.deployment.task_fields import on_loopback, words_of
+from ikos.data.domains import Bounds, Categories
+from ikos.deployment.task import Task, Window
+from ikos.deployment.task_fields import on_loopback
 from ikos.deployment.wire import AnalyzerStatus, Result, ShufflerStatus
-from ikos.results.report import Field, Report
+from ikos.results.report import cell
+from ikos.results.sums import Interval
+from ikos.results.text import figures
 
 Seen = tuple[ShufflerStatus | None, str]
 """The status of a shuffler, if it answers, and what is wrong with it, if anything."""
+
+Count = tuple[Window, str, int]
+"""A window with its state and its number of reports at the analyzer."""
 
 _ENDED = ("released", "stopped")
 _EARLY = "not open yet"
@@ -29,33 +38,93 @@ _WORDS = {
     "collecting": "collecting reports",
     "closed": "closed: no more reports are accepted, and nothing is released yet",
     "agreed": "releasing: the complete reports are known",
-    "stopped": "aborted permanently: nothing will ever be released",
+    "stopped": "aborted permanently: nothing will ever be released. Clients can report again in "
+    "another window or task",
 }
+_SHORT = {"stopped": "aborted", "agreed": "releasing"}
+_LEGEND = {"released": "released", "stopped": "aborted", "pending": "not released yet"}
 _SHUFFLER = {
     "agreed": "batch agreed",
     "sent": "batch sent and deleted",
 }
 _STYLE = """
 :root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; padding: 1rem; }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; padding: 1rem;
+  overflow-wrap: break-word; }
+h1 { font-size: 1.5rem; line-height: 1.25; }
+h2 { font-size: 1.1rem; margin: 2rem 0 0.5rem; }
+ul { padding-left: 1.2rem; }
+small { display: block; opacity: 0.75; }
 table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: 0.3rem 0.8rem 0.3rem 0; border-bottom: 1px solid #8888; }
-td, pre { overflow-wrap: anywhere; white-space: pre-wrap; }
+th, td { text-align: left; padding: 0.3rem 1rem 0.3rem 0; border-bottom: 1px solid #8888;
+  vertical-align: top; }
+td:first-child, td:last-child:nth-child(2) { overflow-wrap: anywhere; }
+th:last-child, td:last-child { padding-right: 0; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre { white-space: pre-wrap; font-size: 0.8rem; }
+.attention { border-left: 4px solid #d9534f; padding-left: 0.8rem; }
+.attention h2 { margin-top: 0; }
 figure { margin: 1rem 0; }
-svg { width: 100%; height: auto; }
+svg { display: block; width: 100%; }
+text { font-size: 12px; fill: currentColor; }
+line { stroke: currentColor; stroke-opacity: 0.25; }
+figcaption p { margin: 0.3rem 0; }
+figcaption small { display: inline-block; margin-right: 1rem; opacity: 1; }
+.minimum { stroke-opacity: 1; stroke-dasharray: 6 4; }
+.shown { font-weight: bold; text-decoration: underline; }
+.released { fill: #4a90d9; color: #4a90d9; }
+.stopped { fill: #d9534f; color: #d9534f; }
+.pending { fill: #888; color: #888; }
 """
-_WIDE, _HIGH = 720, 120  # of the chart
+_HIGH, _TOP, _BOTTOM = 204, 24, 176  # of the chart, in pixels: its labels do not scale
+_MARGIN, _SLOTS = 16.0, 8  # percent of its width for labels of the axis; least number of bars
 _ROWS = 1000  # of a table
+_LABELS = 12  # in a list
+_REFRESH_SECONDS = 5
 _HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
-_AGAIN = '<meta http-equiv="refresh" content="5">\n'
+_AGAIN = f'<meta http-equiv="refresh" content="{_REFRESH_SECONDS}">\n'
 
 
-def _columns(*names: str) -> list[Field]:
-    return [Field(name, "", name, value=itemgetter(i)) for i, name in enumerate(names)]
+class _Html(str):
+    """An element, as opposed to text."""
+
+    __slots__ = ()
 
 
-def _document(report: Report, more: Iterable[str], *, over: bool) -> str:
-    content = "\n".join([report._repr_html_(), *more])
+def _tag(name: str, *content: object, **attributes: object) -> _Html:
+    """Return an element of text, which is escaped, and of other elements."""
+    stated = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+    )
+    inner = "".join(one if isinstance(one, _Html) else escape(str(one)) for one in content)
+    return _Html(f"<{name}{stated}>{inner}</{name}>")
+
+
+def _cell(first: object, *lines: str) -> _Html:
+    """Return the content of a cell, with small lines below the first."""
+    return _tag("div", first, *(_tag("small", line) for line in lines))
+
+
+def _list(sentences: Iterable[str]) -> _Html:
+    return _tag("ul", *(_tag("li", sentence) for sentence in sentences))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]], numbers: Sequence[int]) -> _Html:
+    """Return a table, with some columns of numbers."""
+
+    def line(kind: str, cells: Sequence[object]) -> _Html:
+        classes = [{"class_": "number"} if i in numbers else {} for i in range(len(cells))]
+        shown = zip(cells, classes, strict=True)
+        return _tag("tr", *(_tag(kind, one, **attributes) for one, attributes in shown))
+
+    body = _tag("tbody", *(line("td", row) for row in rows))
+    return _tag("table", _tag("thead", line("th", heads)), body)
+
+
+def _document(title: str, content: Iterable[_Html], now: datetime, *, over: bool) -> str:
+    again = "" if over else f" This page reloads itself every {_REFRESH_SECONDS} s."
+    main = _tag("main", *content, _tag("p", f"As of {_time(now)}.{again}"))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -64,16 +133,18 @@ def _document(report: Report, more: Iterable[str], *, over: bool) -> str:
 content="default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; form-action 'none'">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
-{"" if over else _AGAIN}<title>{escape(report.title)}</title>
+{"" if over else _AGAIN}<title>{escape(title)}</title>
 <style>{_STYLE}</style>
 </head>
 <body>
-<main>
-{content}
-</main>
+{main}
 </body>
 </html>
 """
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _time(moment: datetime) -> str:
@@ -89,99 +160,233 @@ def _shown(window: Window, state: str, now: datetime) -> str:
     return _EARLY if state == "collecting" and now < window.opens else state
 
 
-def tasks_page(windows: Iterable[tuple[Window, str, int]], now: datetime) -> str:
+def _short(window: Window, state: str, now: datetime) -> str:
+    """Return a state in a few words."""
+    shown = _shown(window, state, now)
+    return _SHORT.get(shown, shown)
+
+
+def _subject(task: Task) -> str:
+    """Return what a task measures."""
+    domain = task.domain
+    if isinstance(domain, Bounds):
+        kind = "integers" if task.integers else "numbers"
+        return f"Sum of {kind} from {cell(domain.lower)} to {cell(domain.upper)}"
+    what = "categories" if isinstance(domain, Categories) else "coordinates"
+    return f"{'Counts' if what == 'categories' else 'Sums'} of {domain.dimension:,} {what}"
+
+
+def _labels(task: Task) -> str:
+    """Return the labels of a task's coordinates: the first few, and the number of others."""
+    more = len(task.labels) - _LABELS
+    return "; ".join((*task.labels[:_LABELS], *([f"and {more:,} more"] * (more > 0))))
+
+
+def _page(window: Window) -> str:
+    return f"{window.path}/page"
+
+
+def tasks_page(windows: Iterable[Count], now: datetime) -> str:
     """Return the page of all tasks, each with a window's state and reports, soonest first."""
     soonest = sorted(windows, key=lambda row: (row[0].closes, row[0].path))
-    rows = []
+    rows, over = [], True
     for window, state, reports in soonest:
-        task = window.task
-        shown = _shown(window, state, now)
-        words = _WORDS.get(shown, shown)
-        words = f"not open until {_time(window.opens)}" if shown == _EARLY else words
-        values = words_of(task.domain) + ", integers" * task.integers
-        of = f"{reports:,} of {task.users:,}"
-        rows.append((task.name, values, _time(window.closes), of, words))
-    columns = _columns("Task", "Values", "Closes", "Reports", "State")
-    report = Report("Tasks", columns, rows, [] if rows else ["There is no task here."])
-    links = [
-        f'<p><a href="{window.path}/page">Task {window.task.name}, window {window.number} of '
-        f"0 to {window.task.windows - 1}</a></p>"
-        for window, _, _ in soonest
-    ]
-    return _document(report, links, over=all(state in _ENDED for _, state, _ in soonest))
+        task, shown = window.task, _shown(window, state, now)
+        subject = _tag("a", _subject(task), href=_page(window))
+        labels = [_labels(task)] if task.labels else []
+        number = [f"window {window.number} of 0 to {task.windows - 1}"] if task.windows > 1 else []
+        opens = [f"opens {_time(window.opens)}"] if shown == _EARLY else []
+        times = [*number, *opens, f"closes {_time(window.closes)}"]
+        rows.append(
+            (
+                _cell(subject, *labels, f"Task {task.name}"),
+                _cell(f"{reports:,}", f"minimum {task.min_reports:,}"),
+                _cell(_SHORT.get(shown, shown), *times),
+            )
+        )
+        over = over and state in _ENDED and window.number == task.windows - 1
+    content = [_tag("h1", "Tasks")]
+    if rows:
+        content.append(_table(("Task", "Reports", "State"), rows, [1]))
+    else:
+        content.append(_tag("p", "There is no task here."))
+    return _document("Tasks", content, now, over=over)
 
 
 def task_page(
     window: Window,
     status: AnalyzerStatus,
     columns: Sequence[Seen],
-    bars: Sequence[tuple[Window, int]],
+    bars: Sequence[Count],
     now: datetime,
 ) -> str:
     """Return the page of one window, with the status of each shuffler, and what is wrong with it.
 
-    ``bars`` are the reports in windows of the task, for a chart.
+    ``bars`` are windows of the task, for a chart and a table.
     """
     task, state, release = window.task, _shown(window, status.state, now), status.release
-    rows: list[tuple[object, ...]]
-    rows = [("Analyzer: clear shares", task.analyzer, status.reports, state)]
-    for party, (address, (seen, wrong)) in enumerate(zip(task.shufflers, columns, strict=True), 1):
-        shown, reports = ("", None) if seen is None else (seen.state, seen.reports)
-        shown = _shown(window, shown, now)
-        words = "; ".join(filter(None, (_SHUFFLER.get(shown, shown), wrong)))
-        rows.append((f"Shuffler {party}", address, reports, words))
-    heads = _columns("Party", "Address", "Reports", "State")
-    report = Report(f"Private sum: {state}", heads, rows, list(_notes(window, status, state, now)))
-    more = ['<p><a href="/">All tasks</a></p>', f"<pre>{escape(task.explain())}</pre>"]
-    if task.windows > 1:
-        more.insert(0, _chart(bars))
+    subject, words = _subject(task), _SHORT.get(state, state)
+    content = [_tag("p", _tag("a", "All tasks", href="/")), _tag("h1", f"{subject}: {words}")]
+    if task.labels:
+        what = "Categories" if isinstance(task.domain, Categories) else "Coordinates"
+        content.append(_tag("p", f"{what}: {_labels(task)}."))
+    content.append(_list(_notes(window, status, state, now)))
+    if wrong := list(_wrong(columns)):
+        head = _tag("h2", "What needs attention")
+        content.append(_tag("section", head, _list(wrong), class_="attention"))
     if status.result is not None:
-        more.insert(0, f"<pre>{escape(status.result.text)}</pre>")
-        if isinstance(status.result.estimate, list):
-            more.insert(0, _result(window, status.result))
+        content += _result(window, status.result)
+    content += [_tag("h2", "Reports in each window"), _chart(window, bars)]
+    content += [_tag("h2", "Parties"), _parties(window, status, columns, state, now)]
+    if task.windows > 1:
+        rows = (
+            (
+                _cell(_tag("a", one.number, href=_page(one)), _time(one.opens)),
+                f"{reports:,}",
+                _short(one, found, now),
+            )
+            for one, found, reports in reversed(bars)
+        )
+        heads = ("Window", "Reports", "State")
+        content += [_tag("h2", "Windows"), _table(heads, rows, [1])]
+    summary = task.summary()
+    lines = ((row["name"], cell(row["value"])) for row in summary.rows)
+    content += [_tag("h2", summary.title), _table(("", "value"), lines, []), _list(summary.notes)]
     over = state in _ENDED and not release.running and release.again is None
-    return _document(report, more, over=over)
+    title = f"{subject}, window {window.number}: {words}"
+    return _document(title, content, now, over=over)
 
 
-def _result(window: Window, result: Result) -> str:
-    """Return a table of the coordinates of a result, of the first thousand if there are more."""
-    rows = [(*row, *ends) for *row, ends in result.rows(window.task.labels)]
-    heads = _columns("Coordinate", "Sum", "From", "To")
-    notes = ["Each interval contains the true value with 95% confidence."]
-    if len(rows) > _ROWS:
-        notes.append(f"These are the first {_ROWS:,} of {len(rows):,} coordinates.")
-    return Report("Result", heads, rows[:_ROWS], notes)._repr_html_()
+def _parties(
+    window: Window, status: AnalyzerStatus, columns: Sequence[Seen], state: str, now: datetime
+) -> _Html:
+    """Return a table of the analyzer and all shufflers."""
+    parties = [("Analyzer", f"{status.reports:,}", _SHORT.get(state, state))]
+    for party, (seen, wrong) in enumerate(columns, 1):
+        waiting = "unknown" if wrong else "is being asked"
+        shown = waiting if seen is None else _shown(window, seen.state, now)
+        reports = "" if seen is None else f"{seen.reports:,}"
+        parties.append((f"Shuffler {party}", reports, _SHUFFLER.get(shown, shown)))
+    places = (window.task.analyzer, *window.task.shufflers)
+    rows = [
+        (_cell(name, place), *cells) for (name, *cells), place in zip(parties, places, strict=True)
+    ]
+    return _table(("Party", "Reports", "State"), rows, [1])
 
 
-def _chart(bars: Sequence[tuple[Window, int]]) -> str:
-    """Return a chart of the reports in each window, which links to their pages."""
-    most = max(1, *(reports for _, reports in bars))
-    each = _WIDE / max(24, len(bars))
-    drawn = "".join(
-        f'<a href="{window.path}/page"><title>Window {window.number}, {_time(window.opens)}: '
-        f'{reports:,}</title><rect x="{i * each:g}" y="0" width="{each:g}" height="{_HIGH}" '
-        f'fill-opacity="0"></rect><rect x="{i * each:g}" y="{_HIGH * (1 - reports / most):.1f}" '
-        f'width="{0.8 * each:g}" height="{_HIGH * reports / most + 1:.1f}"></rect></a>\n'
-        for i, (window, reports) in enumerate(bars)
+def _wrong(columns: Sequence[Seen]) -> Iterator[str]:
+    """Yield what is wrong with each shuffler, and what its operator can do."""
+    for party, (seen, wrong) in enumerate(columns, 1):
+        if wrong and seen is None:
+            yield f"{_sentence(wrong)}."
+        elif wrong:
+            yield f"Shuffler {party} {wrong}."
+    if any(wrong and seen is None for seen, wrong in columns):
+        yield (
+            "A shuffler whose state is unknown must be running, serve this task, and be reachable "
+            "from the analyzer at its address; its log says more."
+        )
+
+
+@lru_cache(16)  # strangers may open the pages of released windows, which do not change
+def _sums(heads: tuple[str, ...], rows: tuple[tuple[str, float, Interval], ...]) -> _Html:
+    """Return a table of sums with their intervals."""
+    shown = (
+        (name or "complete reports", figures(value, interval._scale(value)), interval)
+        for name, value, interval in rows
     )
-    about = f"Clear shares in each window, {most:,} at most"
-    return f"""<figure>
-<svg viewBox="0 0 {_WIDE} {_HIGH + 1}" role="img" aria-label="{about}" fill="currentColor">
-{drawn}</svg>
-<figcaption>{about}.</figcaption>
-</figure>"""
+    return _table(heads, shown, [1, 2])
+
+
+def _result(window: Window, result: Result) -> Iterator[_Html]:
+    """Yield a table of a result, of the first thousand coordinates if there are more, and text."""
+    task = window.task
+    rows = tuple(islice(result.rows(task.labels), _ROWS))
+    total = len(result.estimate) if isinstance(result.estimate, list) else 1
+    categories = isinstance(task.domain, Categories)
+    first = ("Category" if categories else "Coordinate") if total > 1 else ""
+    heads = (first, "Count" if categories else "Sum", "95 % interval")
+    yield _tag("h2", "Result")
+    yield _sums(heads, rows)
+    if total > _ROWS:
+        yield _tag("p", f"These are the first {_ROWS:,} of {total:,} coordinates.")
+    yield _tag("p", "Each interval contains the true value with 95 % confidence.")
+    yield _tag("pre", result.text)
+
+
+def _ticks(most: float) -> range:
+    """Return at most five round numbers of reports from 0 on."""
+    power = 10 ** max(0, math.floor(math.log10(most / 4)))
+    step = next(step * power for step in (1, 2, 5, 10) if 4 * step * power >= most)
+    return range(0, math.floor(most) + 1, step)
+
+
+def _chart(shown: Window, bars: Sequence[Count]) -> _Html:
+    """Return a chart of the reports in each window, with the minimum; bars link to their pages."""
+    task = shown.task
+    most = max(1, task.min_reports, *(reports for _, _, reports in bars)) * 1.1
+    each = (100 - _MARGIN) / max(_SLOTS, len(bars))
+
+    def y(reports: float) -> str:
+        return f"{_BOTTOM - (_BOTTOM - _TOP) * reports / most:.1f}"
+
+    def across(reports: float, **kind: object) -> _Html:
+        return _tag("line", x1=f"{_MARGIN}%", x2="100%", y1=y(reports), y2=y(reports), **kind)
+
+    label = {"x": f"{_MARGIN - 1}%", "text_anchor": "end"}
+    drawn = [_tag("text", "reports", x=0, y=12)]
+    for tick in _ticks(most):
+        drawn += [across(tick), _tag("text", f"{tick:,}", **label, y=y(tick), dy=4)]
+    drawn.append(_tag("text", "window", x=0, y=_BOTTOM + 20))
+    seen = set()
+    for i, (window, state, reports) in enumerate(bars):
+        x, kind = _MARGIN + i * each, state if state in _LEGEND else "pending"
+        seen.add(kind)
+        title = f"Window {window.number}, {_time(window.opens)}: {reports:,}"
+        place = {"x": f"{x:.3f}%", "width": f"{0.8 * each:.3f}%"}
+        whole = _tag("rect", **place, y=_TOP, height=_BOTTOM - _TOP, fill_opacity=0)
+        high = f"{(_BOTTOM - _TOP) * reports / most + 1:.1f}"
+        bar = _tag("rect", **place, y=y(reports), height=high, class_=kind)
+        drawn.append(_tag("a", _tag("title", title), whole, bar, href=_page(window)))
+        if (window.number - shown.number) % -(-len(bars) // _SLOTS) == 0:
+            middle = {"x": f"{x + 0.4 * each:.3f}%", "y": _BOTTOM + 20, "text_anchor": "middle"}
+            name = {"class_": "shown"} if window.number == shown.number else {}
+            drawn.append(_tag("text", window.number, **middle, **name))
+    least = f"minimum {task.min_reports:,}"
+    drawn += [
+        across(task.min_reports, class_="minimum"),
+        _tag("text", f"- - {least}", x="100%", y=12, text_anchor="end"),
+    ]
+    first, last = bars[0][0], bars[-1][0]
+    numbers = f"window {last.number}"
+    if first.number < last.number:
+        numbers = f"windows {first.number} to {last.number}"
+    times = f"from {_time(first.opens)} to {_time(last.closes)}"
+    about = f"Reports at the analyzer in {numbers}, {times}; a release needs the {least}."
+    legend = [
+        _tag("small", _tag("span", "\u25a0", class_=kind), f" {words}")
+        for kind, words in _LEGEND.items()
+        if kind in seen
+    ]
+    svg = _tag("svg", *drawn, height=_HIGH, role="img", aria_label=about)
+    return _tag("figure", svg, _tag("figcaption", about, _tag("p", *legend)))
 
 
 def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) -> Iterator[str]:
     """Yield the state in words, the time left, and a release's progress."""
     release, task = status.release, window.task
     if task.windows > 1:
-        yield f"Window {window.number}, of 0 to {task.windows - 1}."
-    yield f"{_WORDS.get(state, state).capitalize()}."
+        times = f"from {_time(window.opens)} to {_time(window.closes)}"
+        yield f"Window {window.number} of 0 to {task.windows - 1}, {times}."
+    yield f"{_sentence(_WORDS.get(state, state))}."
     if state == _EARLY:
         yield f"Opens in {_span(window.opens - now)}, at {_time(window.opens)}."
     if state == "collecting":
         yield f"Time left: {_span(window.closes - now)}, until {_time(window.closes)}."
+    if state == "closed" and status.reports < task.min_reports:
+        yield "Fewer reports came than a release needs: it would be aborted permanently."
+    elif state in ("closed", "agreed") and not release.running and release.again is None:
+        yield "The operator begins or resumes the release with 'ikos task release'."
     if release.running:
         yield f"Under way: {release.step or 'beginning'}."
     elif release.message is not None:
@@ -191,14 +396,14 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     if state not in _ENDED:
         expires = datetime.fromisoformat(status.expires)
         yield f"Anything not released by {_time(expires)} will be deleted."
-    known = "How many are complete is known when a release begins."
+    known = f"Reports at the analyzer: {status.reports:,}. "
+    known += "How many are complete is known when a release begins."
     if status.complete is not None:
-        known = f"{status.complete:,} reports are complete."
+        known = f"Of {status.reports:,} reports at the analyzer, {status.complete:,} are complete."
     yield (
-        f"{known} At least {task.min_reports:,} reports must be complete, at all parties, of at "
-        f"most {task.users:,}."
+        f"{known} At least {task.min_reports:,} must be complete, at all parties, of at most "
+        f"{task.users:,}."
     )
     addresses = (task.analyzer, *task.shufflers)
     if any(on_loopback(urlsplit(address).hostname or "") for address in addresses):
         yield "Some addresses are on a single machine: its operator sees everything."
-    yield f"As of {_time(now)}."

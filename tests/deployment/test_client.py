@@ -530,7 +530,7 @@ def test_a_certificate_that_is_not_trusted_is_not_asked_again(tmp_path, parties)
     def untrusted(_, party):
         if party == 2:
             error = ssl.SSLCertVerificationError(1, "no")
-            error.verify_message = "self-signed certificate"
+            error.verify_code, error.verify_message = 18, "self-signed certificate"
             raise httpx.ConnectError("no") from error
 
     parties.before = untrusted

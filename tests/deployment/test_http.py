@@ -848,7 +848,7 @@ def altered(net, through):
 
 def untrusted():
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_message = "self-signed certificate"
+    error.verify_code, error.verify_message = 18, "self-signed certificate"
     return error
 
 
@@ -865,7 +865,8 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
     known = [
         f"{begin} 1: its certificate cannot be verified (see --ca): self-signed certificate",
         f"{begin} 2 refuses: there is no such task here (unrecognizedTask)",
-        f"{begin} 3 runs ikos 0.0.9, and this party {ikos.__version__}; has a clock 75 s behind",
+        f"{begin} 3 runs ikos 0.0.9, and this party {ikos.__version__}: install one version at "
+        "both; has a clock 75 s behind: synchronize both clocks",
     ]
     for _ in range(2):
         net.parties[0].meet()
@@ -892,7 +893,10 @@ def test_a_party_that_starts_says_what_is_wrong(net, altered, caplog, monkeypatc
 
 def test_a_shuffler_that_changes_its_words_is_logged_once(net, altered, caplog):
     altered[2] = {"time": None, "version": None}
-    words = f"runs ikos of an earlier version, and this party {ikos.__version__}"
+    words = (
+        f"runs ikos of an earlier version, and this party {ikos.__version__}: install one version "
+        "at both"
+    )
     assert net.endpoints[0].look(2)[1] == words
     altered.clear()
     for ahead in (12, 13, 14):

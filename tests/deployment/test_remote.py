@@ -79,7 +79,7 @@ def test_every_exchange_has_an_end(limits, way):
 
 def untrusted():
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
-    error.verify_message = "self-signed certificate"
+    error.verify_code, error.verify_message = 18, "self-signed certificate"
     return error
 
 
@@ -121,14 +121,26 @@ def httpcore(cause):
     return error
 
 
-def test_a_certificate_that_is_not_trusted():
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        (18, "see --ca"),
+        (9, "check the clock here"),
+        (10, "renew it there, or check the clock here"),
+        (62, "have one issued for the address in the task"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted(code, advice):
+    error = untrusted()
+    error.verify_code = code
+
     def answer(_):
-        raise httpx.ConnectError("of no use to people") from httpcore(untrusted())
+        raise httpx.ConnectError("of no use to people") from httpcore(error)
 
     with client(answer) as http, pytest.raises(Untrusted) as caught:
         RemoteAnalyzer(http, FIRST).status()
     assert str(caught.value) == (
-        f"the analyzer at {TASK.analyzer}: its certificate cannot be verified (see --ca): "
+        f"the analyzer at {TASK.analyzer}: its certificate cannot be verified ({advice}): "
         "self-signed certificate"
     )
 

@@ -17,6 +17,7 @@ pytest.importorskip("starlette")
 
 from deployment_tasks import small_task
 
+from ikos import Categories
 from ikos.deployment import status_page
 from ikos.deployment.status_page import task_page, tasks_page
 from ikos.deployment.wire import AnalyzerStatus, ReleaseState, Result, ShufflerStatus
@@ -26,8 +27,9 @@ from ikos.testing import DeterministicRandom
 HOSTILE = "<script>alert('x')</script>\"&lt;<img src=x onerror=y>"
 VOID = {"meta"}
 TAGS = {
-    "html", "head", "meta", "title", "style", "body", "main", "p", "b", "a", "table", "thead",
-    "tbody", "tr", "th", "td", "ul", "li", "pre", "figure", "figcaption", "svg", "rect",
+    "html", "head", "meta", "title", "style", "body", "main", "section", "h1", "h2", "p", "a",
+    "div", "small", "span", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "pre",
+    "figure", "figcaption", "svg", "rect", "line", "text",
 }  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def all_tell(state="collecting"):
 
 def read(state, columns=None, at=None):
     columns = all_tell() if columns is None else columns
-    return Reader(task_page(FIRST, state, columns, [(FIRST, 5)], at or NOW))
+    return Reader(task_page(FIRST, state, columns, [(FIRST, "collecting", 5)], at or NOW))
 
 
 @pytest.fixture(scope="module")
@@ -107,11 +109,12 @@ def result():
 
 def test_the_task_and_its_guarantee():
     page = read(status())
-    assert page.tags["title"] == page.tags["main"] == page.tags["table"] == 1
+    assert page.tags["main"] == page.tags["h1"] == 1
+    assert page.text.count("Sum of integers from 0 to 1") == 2  # the title and the heading
     guarantee = TASK.protocol.guarantee
     assert "its operator sees everything" in page.text  # addresses on this machine
     for one in (
-        TASK.name, "integers yes", "domain number: lower 0.0, upper 1.0",
+        TASK.name, "integersyes", "domainnumber: lower 0.0, upper 1.0",
         "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *map(str, guarantee.conditions),
@@ -134,7 +137,8 @@ def test_the_task_and_its_guarantee():
         ),
         (
             "stopped", "closed", {"message": "too few"},
-            "Aborted permanently: nothing will ever be released.Why: too few.", None,
+            "nothing will ever be released. Clients can report again in another window or task."
+            "Why: too few.", None,
         ),
         (
             "stopped", "deleted", {"message": "too few; shuffler 3", "again": 0},
@@ -158,10 +162,12 @@ def test_before_it_opens():
     at = TASK.opens - timedelta(hours=2, minutes=5, seconds=7)
     page = read(status(), at=at)
     assert "Not open yet.Opens in 2:05:07, at" in page.text
-    assert page.text.count("not open yet") == 3 + TASK.columns  # the title twice, and all rows
+    # the title, the heading, all parties, and a sentence
+    assert page.text.count("ot open yet") == 4 + TASK.columns
     assert "collecting" not in page.text
-    assert "not open until" in Reader(tasks_page([(FIRST, "collecting", 0)], at)).text
-    assert "not open" not in Reader(tasks_page([(FIRST, "closed", 0)], at)).text
+    opens = f"not open yetopens {FIRST.opens:%Y-%m-%d %H:%M:%S} UTC"
+    assert opens in Reader(tasks_page([(FIRST, "collecting", 0)], at)).text
+    assert "opens" not in Reader(tasks_page([(FIRST, "closed", 0)], at)).text
 
 
 @pytest.mark.parametrize(
@@ -179,48 +185,113 @@ def test_times(left, words):
 
 
 def test_a_chart_of_the_reports_of_each_window():
-    """Bars in proportion, each of which links to its window; and none for a single window."""
-    assert "svg" not in read(status()).tags
-    task = small_task(windows=3)
-    bars = [(task.at(number), reports) for number, reports in enumerate((30, 0, 40))]
-    text = task_page(task.at(2), status(), all_tell(), bars, NOW)
+    """Bars in proportion, each of which links to its window; an axis, its unit, the minimum."""
+    task = small_task(40, 20, 4, windows=3)
+    states = ("released", 30), ("stopped", 0), ("agreed", 40)
+    bars = [(task.at(number), *state) for number, state in enumerate(states)]
+    text = task_page(task.at(2), status(), all_tell()[:4], bars, NOW)
     page = Reader(text)
-    assert "Clear shares in each window, 40 at most." in page.text
     assert f"Window 2, {task.at(2).opens:%Y-%m-%d %H:%M:%S} UTC: 40" in page.text
-    drawn = re.findall(r'<rect x="(\S+)" y="(\S+)" width="24" height="(\S+)"></rect></a>', text)
-    assert drawn == [("0", "30.0", "91.0"), ("30", "120.0", "1.0"), ("60", "0.0", "121.0")]
-    assert re.findall('<a href="([^"]+)"><title>', text) == [f"{one.path}/page" for one, _ in bars]
+    drawn = re.findall(r'y="(\S+)" height="(\S+)" class="(\w+)"></rect></a>', text)
+    tops = {"released": 176 - 152 * 30 / 44, "stopped": 176, "pending": 176 - 152 * 40 / 44}
+    assert [(float(y), float(high) - 1, kind) for y, high, kind in drawn] == [
+        (pytest.approx(top, abs=0.1), pytest.approx(176 - top, abs=0.1), kind)
+        for kind, top in tops.items()
+    ]
+    least = 176 - 152 * 20 / 44
+    assert f'y1="{least:.1f}" y2="{least:.1f}" class="minimum"' in text
+    assert re.findall('<text[^>]*>([^<]*)<', text) == [
+        "reports", "0", "20", "40", "window", "0", "1", "2", "- - minimum 20",
+    ]  # fmt: skip
+    for words in ("a release needs the minimum 20.", "\u25a0 aborted"):
+        assert words in page.text
+    assert re.findall('<a href="([^"]+)"><title>', text) == [one.path + "/page" for one, *_ in bars]
+    empty = status_page._chart(task.at(0), [(task.at(0), "collecting", 0)])
+    assert f'y1="{176 - 152 / 1.1:.1f}" y2="{176 - 152 / 1.1:.1f}" class="minimum"' in empty
+    opens = [f"{window.opens:%Y-%m-%d %H:%M:%S} UTC" for window, *_ in bars]
+    rows = f"2{opens[2]}40releasing1{opens[1]}0aborted0{opens[0]}30released"
+    assert f"WindowReportsState{rows}" in page.text
 
 
 def test_released(result):
     page = read(status("released", complete=4, result=result), all_tell("sent"))
     for one in (
         "Released.", " ".join(result.text.split()), str(Interval(result.sum_low, result.sum_high)),
-        "batch sent and deleted", "4 reports are complete.",
+        "batch sent and deleted", "Of 5 reports at the analyzer, 4 are complete.",
     ):  # fmt: skip
         assert one in page.text
-    assert page.tags["pre"] == 2
+    interval = Interval(result.sum_low, result.sum_high)
+    assert f"Sum95 % intervalcomplete reports{result.estimate:g}{interval}Each" in page.text
     assert "refresh" not in page.metas
 
 
 def test_a_vector_is_a_table(result, monkeypatch):
     sums = {"estimate": [5.0, 7.0, 9.0], "sum_low": [4.0, 6.0, 8.0], "sum_high": [6.0, 8.0, 10.0]}
     found = status("released", complete=4, result=result.model_copy(update=sums))
-    assert read(found).text.count("CoordinateSumFromTo0546176829810") == 1
+    rows = "CoordinateSum95 % interval05[4, 6]17[6, 8]"
+    assert f"{rows}29[8, 10]" in read(found).text
     monkeypatch.setattr(status_page, "_ROWS", 2)
     page = read(found)
-    assert "CoordinateSumFromTo05461768Each" in page.text
-    assert "These are the first 2 of 3 coordinates." in page.text
-    window = SimpleNamespace(task=SimpleNamespace(labels=("yes", HOSTILE, "no")))
-    text = Reader(status_page._result(window, found.result)).text
-    assert f"yes546{HOSTILE}768" in text
+    assert f"{rows}These are the first 2 of 3 coordinates." in page.text
+
+
+def test_categories_have_their_names(result):
+    """In the heading, in the result and in the list of tasks, whatever they are."""
+    task = small_task(20, 12, 9, (("domain", Categories([3])), ("labels", ("yes", HOSTILE, "no"))))
+    sums = {"estimate": [5.0, 7.0, 9.0], "sum_low": [4.0, 6.0, 8.0], "sum_high": [6.0, 8.0, 10.0]}
+    found = status("released", result=result.model_copy(update=sums))
+    bars = [(task.at(0), "released", 5)]
+    page = Reader(task_page(task.at(0), found, [(None, "")] * 9, bars, NOW))
+    assert f"Counts of 3 categories: releasedCategories: yes; {HOSTILE}; no." in page.text
+    assert f"CategoryCount95 % intervalyes5[4, 6]{HOSTILE}7[6, 8]no9[8, 10]" in page.text
+    assert page.text.count("is being asked") == 9
+    assert f"yes; {HOSTILE}; no" in Reader(tasks_page(bars, NOW)).text
+
+
+def test_labels_beyond_the_first_are_counted():
+    labels = tuple(map(str, range(14)))
+    assert status_page._labels(SimpleNamespace(labels=labels[:12])).endswith("; 10; 11")
+    assert status_page._labels(SimpleNamespace(labels=labels)).endswith("; 10; 11; and 2 more")
+
+
+@pytest.mark.parametrize("most", [1.1, 4.4, 8.8, 11, 1234.5, 2e6])
+def test_ticks_are_few_and_round(most):
+    ticks = status_page._ticks(most)
+    assert 2 <= len(ticks) <= 5
+    assert ticks[-1] <= most < ticks[-1] + ticks.step
+    assert str(ticks.step).rstrip("0") in ("1", "2", "5")
 
 
 def test_what_is_known_of_a_shuffler():
     *others, (found, _) = all_tell("sent")
+    last = TASK.columns
     page = read(status(), [*others, (found, "has a clock 75 s ahead")])
-    assert page.text.count("4batch sent and deleted; has a clock 75 s ahead") == 1
-    assert read(status(), [*others, (None, "no answer")]).text.count("no answer") == 1
+    assert f"What needs attentionShuffler {last} has a clock 75 s ahead.Reports" in page.text
+    assert "unknown" not in page.text
+    page = read(status(), [*others, (None, f"shuffler {last} does not answer")])
+    assert f"Shuffler {last} does not answer.A shuffler whose state is unknown must" in page.text
+    assert page.text.count(f"Shuffler {last}{TASK.shufflers[-1]}unknown") == 1
+    assert "attention" not in read(status(), all_tell()).text
+
+
+def test_who_begins_a_release():
+    """The operator, unless it is under way, or the analyzer goes on by itself."""
+    words = "with 'ikos task release'"
+    assert words in read(status("closed")).text
+    assert words in read(status("agreed", message="an error of the program")).text
+    for state, release in (
+        ("closed", {"running": True}), ("agreed", {"message": "no answer", "again": 3}),
+        ("collecting", {}), ("stopped", {"message": "too few"}),
+    ):  # fmt: skip
+        assert words not in read(status(state, **release)).text
+
+
+def test_too_few_reports():
+    words = "Fewer reports came than a release needs"
+    few = status("closed").model_copy(update={"reports": TASK.min_reports - 1})
+    assert words in read(few).text
+    assert words not in read(few.model_copy(update={"state": "collecting"})).text
+    assert words not in read(few.model_copy(update={"reports": TASK.min_reports})).text
 
 
 def test_words_of_others_are_escaped(result):
@@ -235,7 +306,7 @@ def test_words_of_others_are_escaped(result):
 
 
 def test_nothing_is_loaded_but_the_style():
-    page = task_page(FIRST, status(), all_tell(), [(FIRST, 5)], NOW)
+    page = task_page(FIRST, status(), all_tell(), [(FIRST, "collecting", 5)], NOW)
     policy = Reader(page).metas["Content-Security-Policy"]
     style = page.partition("<style>")[2].partition("</style>")[0]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -249,12 +320,13 @@ def test_the_page_of_all_tasks():
     first, later = FIRST, small_task(40, 20, 4, period=TASK.period + 86400).at(0)
     page = Reader(tasks_page([(later, "released", 1234), (first, "collecting", 5)], NOW))
     assert page.text.index(first.task.name) < page.text.index(later.task.name)
-    for window, reports in ((first, "5 of 6"), (later, "1,234 of 40")):
-        row = page.text[page.text.index(window.task.name) :].replace(" ", "")
+    for window, words in ((first, "5minimum 3collecting"), (later, "1,234minimum 20released")):
         closes = f"{window.closes:%Y-%m-%d %H:%M:%S} UTC"
-        words = f"number: lower 0.0, upper 1.0, integers {closes} {reports}"
-        assert words.replace(" ", "") in row
+        row = f"Sum of integers from 0 to 1Task {window.task.name}{words}closes {closes}"
+        assert row in page.text
     assert page.metas["refresh"] == "5"
-    ended = tasks_page([(first, "released", 5), (later, "stopped", 5)], NOW)
-    assert "refresh" not in Reader(ended).metas
+    ended = [(first, "released", 5), (later, "stopped", 5)]
+    assert "refresh" not in Reader(tasks_page(ended, NOW)).metas
+    more = small_task(windows=2).at(0), "released", 5  # the next window will open
+    assert "refresh" in Reader(tasks_page([*ended, more], NOW)).metas
     assert "There is no task here." in Reader(tasks_page([], NOW)).text
