@@ -167,6 +167,7 @@ class TaskRequest:
         help="Ledger ('ikos budget new') in which the analyzer records each release first; it "
         "stops a release that would exceed the budget."
     )
+    note: str | None = from_option(help="Description of the releases in the --ledger.")
     min_honest: int | Fraction = from_option(
         required=True, show_default=None, help="Minimum number of honest clients in a release: a "
         "count, or a percentage such as 90%. With 100%, one missing report stops it.")  # fmt: skip
@@ -215,6 +216,8 @@ class TaskRequest:
         for name in ("output", "analyzer"):
             if not self.dry_run and getattr(self, name) is None:
                 raise click.UsageError(f"missing option '--{name}' (or --dry-run)")
+        if self.note is not None and self.ledger is None:
+            raise click.UsageError("--note needs --ledger")
         if self.transport == "frequencies" and self.categories is None:
             raise click.UsageError("--transport frequencies needs --categories")
 
@@ -298,7 +301,7 @@ def new(request: TaskRequest) -> Report:
     needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
     if request.output is not None:
-        folders = write_party_files(task, keys, request.output, request.ledger)
+        folders = write_party_files(task, keys, request.output, request.ledger, request.note or "")
         recipients = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*recipients, SECRECY]
     warnings = budget_warnings(request.epsilon, request.delta, task.users)

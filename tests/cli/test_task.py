@@ -111,14 +111,16 @@ class TestNew:
         few = ("--users", "60", "--min-honest", "40", "--epsilon", "8", "--delta", "0.5")
         run(
             "task", "new", *few, "--categories", "yes, no,unknown", "--windows", "24", "--hours",
-            "1", "--ledger", tmp_path / "ledger", *addresses(9), "--output", folder, warning=LITTLE,
+            "1", "--ledger", tmp_path / "ledger", "--note", "votes", *addresses(9),
+            "--output", folder, warning=LITTLE,
         )  # fmt: skip
         task = read_task(folder)
         assert (task.domain.sizes, task.labels) == ((3,), ("yes", "no", "unknown"))
         assert (task.windows, task.period) == (24, 3600)
         assert len(set(task.public_keys)) == 24
         assert PartyConfig.read(folder / "analyzer").keys.remaining == set(range(24))
-        assert PartyConfig.read(folder / "analyzer").ledger == tmp_path / "ledger"
+        analyzer = PartyConfig.read(folder / "analyzer")
+        assert (analyzer.ledger, analyzer.note) == (tmp_path / "ledger", "votes")
         assert PartyConfig.read(folder / "shuffler-1").ledger is None
 
     def test_few_keys_of_the_other_kind(self, run, tmp_path):
