@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
-_REPORT_BYTES = 64  # on a party's disk beside a part: twice the id, and the digest of the token
+_REPORT_BYTES = 96  # on disk beside its part: twice its id, and twice the digest of its token
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
 

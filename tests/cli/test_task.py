@@ -152,8 +152,8 @@ class TestNew:
         assert found["bytes_per_shuffler"] == 500 * each
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0
-        assert found["disk_per_shuffler"] == 500 * (64 + each)
-        assert found["disk_analyzer"] == 500 * (64 + domain.dimension * width)
+        assert found["disk_per_shuffler"] == 500 * (96 + each)
+        assert found["disk_analyzer"] == 500 * (96 + domain.dimension * width)
 
     @pytest.mark.slow
     def test_what_does_not_fit_is_refused_with_what_does(self, run, refused):
