@@ -120,7 +120,7 @@ class World:
             shutil.copytree(base.folder, self.folder)
         else:
             keys = [key for key in KEYS if key.public_bytes in task.public_keys]
-            write_party_files(task, keys, self.folder, ledger)
+            write_party_files(task, keys, self.folder, ledger, ledger and "sums")
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()

@@ -81,6 +81,15 @@ class TestEntries:
         with pytest.raises(BudgetExceeded):
             ledger.enter(0.6, 1e-7, key="task 3, tuesday")
 
+    def test_a_note_is_of_what_is_recorded_through_it(self, ledger: Ledger) -> None:
+        march = ledger.noted("mean age, March")
+        LocalLaplace(2, TENTH).run([0, 1], ledger=march)
+        march.enter(TENTH)
+        march.enter(TENTH, note="another")
+        LocalLaplace(2, TENTH).run([0, 1], ledger=ledger)
+        notes = ["mean age, March", "mean age, March", "another", "LocalLaplace"]
+        assert [entry.note for entry in ledger.entries] == notes
+
     def test_a_key_is_known_when_nothing_is_left(self, ledger: Ledger) -> None:
         entry = ledger.enter(1, key="all")
         assert ledger.enter(1, key="all") == entry

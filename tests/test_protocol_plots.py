@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ikos.baselines import PROTOCOLS, Measurement, comparison, measure
-from ikos.data.domains import Bounds
+from ikos.data.domains import Ball, Bounds, Box, Categories, SparseTernary
 from ikos.plots import save
 from ikos.testing import DeterministicRandom
 
@@ -103,3 +103,35 @@ def test_no_error_at_all_is_drawn_on_the_logarithmic_axis():
 def test_nothing_to_draw():
     with pytest.raises(ValueError, match="rows must hold at least one protocol"):
         protocols.protocols_figure(rows(5, 1e-2, ("private-sum-bbgn20",)), "None")
+
+
+def test_the_look_of_a_protocol_is_its_own_in_every_figure_and_hides_none():
+    keys = ("private-sum", "designated-noise", "privacy-blanket", "local-laplace")
+    many, few = (
+        protocols.protocols_figure(rows(100, 1e-4, some), "Some") for some in (keys, keys[1:])
+    )
+    looks = [
+        {
+            line.get_gid(): (line.get_color(), line.get_marker(), line.get_markerfacecolor())
+            for line in figure.axes[0].get_lines()
+        }
+        for figure in (many, few)
+    ]
+    assert looks[1].items() <= looks[0].items()
+    assert {face for *_, face in looks[0].values()} == {"none"}
+
+
+@pytest.mark.parametrize("kind", [Bounds, Box, Ball, SparseTernary, Categories])
+def test_no_two_protocols_of_a_domain_look_alike(kind):
+    looks = [
+        (look["color"], look["marker"])
+        for spec in PROTOCOLS
+        if kind in spec.domains and spec.model != "central"
+        for look in [protocols._look(spec)]
+    ]
+    assert len(looks) == len(set(looks))
+
+
+def test_the_line_is_named_by_its_protocol():
+    figure = protocols.protocols_figure(rows(100, 1e-4, ("central-laplace", "private-sum")), "Two")
+    assert figure.legends[0].get_texts()[-1].get_text() == "central-laplace"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +15,9 @@ from ikos._validation import (
     choice,
     integer,
     quote,
+    round_up,
 )
+from ikos.accounting.composition import optimal_delta, optimal_local_epsilon
 from ikos.accounting.digits_bbgn20 import checked_budget
 from ikos.baselines.binary_response_csuzz19 import BinaryRandomizedResponse, UnaryEncoding
 from ikos.baselines.central_model import CentralDiscreteLaplace, CentralGaussian, CentralLaplace
@@ -31,6 +33,7 @@ from ikos.baselines.sample_and_threshold_cb22 import SampleAndThreshold
 from ikos.baselines.sampled_coordinates_scm22 import SampledCoordinates
 from ikos.baselines.secure_noise import DesignatedNoise, SparseNoise
 from ikos.baselines.single_message_afnntz24 import SingleMessageGrid
+from ikos.counts import MessageCount
 from ikos.data.domains import (
     Ball,
     Bounds,
@@ -42,14 +45,18 @@ from ikos.data.domains import (
     number_bounds,
 )
 from ikos.primitives.concurrency import Progress
+from ikos.results.conditions import ONE_REPORT, reports
 from ikos.results.guarantees import Guarantee
 from ikos.results.sums import Cost
 from ikos.results.text import Printed, at_least
 from ikos.sums import PrivateSum
-from ikos.sums.private import PrivateVectorSum
+from ikos.sums.private import MAX_RELEASES, PrivateVectorSum
 from ikos.sums.protocol import SumProtocol
 
 MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
+
+TASK_DOMAINS = (Bounds, Box, Ball, Categories)
+"""The domains of tasks between parties."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,8 @@ class ProtocolSpec:
         Its permanent name in programs; its name for people; its paper.
     model : {"central", "shuffle", "local"}
         The parties whom users trust.
+    trusted : str
+        Who must be trusted with what, where ``{shufflers}`` stands for the shufflers.
     made_by, options : callable, mapping
         The protocol's class, and further arguments.
     domains : tuple of type
@@ -74,12 +83,17 @@ class ProtocolSpec:
         Whether it takes ``min_honest``, needs all users, or protects each without the others.
     counted : bool
         Whether a run draws the number of copies of each message, not each message.
+    accounts : bool
+        Whether it takes ``releases``: the number of sums that its guarantee covers.
+    task : str or None
+        The transport of tasks that run it between parties (`ikos.deployment.Task`), if any.
     """
 
     key: str
     name: str
     source: str
     model: str
+    trusted: str
     made_by: Callable[..., SumProtocol]
     domains: tuple[type[Domain], ...] = (Bounds,)
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -87,6 +101,8 @@ class ProtocolSpec:
     pure: bool = False
     honest: str = "counted"
     counted: bool = False
+    accounts: bool = False
+    task: str | None = None
 
     def make(
         self,
@@ -97,26 +113,57 @@ class ProtocolSpec:
         *,
         min_honest: int | None = None,
         overhead: int | None = None,
+        releases: int = 1,
     ) -> SumProtocol:
-        """Return the protocol, for vectors with an overhead in blocks; ValueError if impossible."""
+        """Return the protocol, for vectors with an overhead in blocks; ValueError if impossible.
+
+        The budget is for all ``releases`` about the same users.
+        """
         if not isinstance(domain, self.domains):
             names = " or ".join(kind.__name__ for kind in self.domains)
             # not InvalidType: a row gives the reason, as for any other impossible protocol
             raise InvalidValue("domain", f"must be a {names}, got {type(domain).__name__}")
         options = dict(self.options)
         if overhead is not None and self.made_by is PrivateVectorSum:
-            options |= {"layout": "blocks", "overhead": overhead}
+            options = {"layout": "blocks"} | options | {"overhead": overhead}
         if min_honest is not None and min_honest < n:
             if self.honest == "all":
                 raise ValueError("it needs all users to be honest and present")
             if self.honest == "counted":
                 options["min_honest"] = min_honest
+        if self.accounts:
+            options["releases"] = releases
+        elif releases > 1:
+            epsilon, delta = budget_each(epsilon, delta, releases, pure=self.pure)
         spent = (epsilon,) if self.pure else (epsilon, delta)
         if isinstance(domain, Bounds):
             if isinstance(domain, IntegerBounds):
                 options["integers"] = True
             return self.made_by(n, *spent, lower=domain.lower, upper=domain.upper, **options)
         return self.made_by(n, domain, *spent, **options)
+
+
+def budget_each(
+    epsilon: float | Fraction, delta: float | Fraction, releases: int, *, pure: bool = False
+) -> tuple[float, Fraction]:
+    """Return the budget of each of several releases that have one together (KOV15).
+
+    Half of delta is for the deltas of the releases, unless they are 0.
+    """
+    each = Fraction(0) if pure else Fraction(delta) / (2 * releases)
+    return optimal_local_epsilon(epsilon, delta, releases, each), each
+
+
+def _together(each: Guarantee, epsilon: Fraction, releases: int) -> Guarantee:
+    """Return the guarantee of several releases of which each has one (KOV15, Theorem 3.3)."""
+    conditions = (reports(releases) if one == ONE_REPORT else one for one in each.conditions)
+    return replace(
+        each,
+        epsilon=round_up(epsilon),
+        delta=optimal_delta(epsilon, releases, each.epsilon, each.delta),
+        theorem=f"KOV15, Theorem 3.3, for {releases:,} releases; {each.theorem}",
+        conditions=tuple(conditions),
+    )
 
 
 @dataclass(frozen=True)
@@ -129,12 +176,15 @@ class ComparisonRow(Printed):
         Its entry in the registry.
     protocol : SumProtocol or None
         The protocol for these users.
+    guarantee : Guarantee or None
+        The guarantee of each user, for all releases together.
     refusal : ValueError or None
         Why it is impossible; its message is the ``reason``.
     """
 
     spec: ProtocolSpec
     protocol: SumProtocol | None
+    guarantee: Guarantee | None = None
     refusal: ValueError | None = None
 
     @property
@@ -170,9 +220,27 @@ class ComparisonRow(Printed):
         return None if self._cost is None else self._cost.bits_per_user
 
     @property
-    def guarantee(self) -> Guarantee | None:
-        """The guarantee of each user."""
-        return None if self.protocol is None else self.protocol.guarantee
+    def servers(self) -> int | None:
+        """Servers: a curator, or the analyzer and the fewest shufflers."""
+        if self.protocol is None:
+            return None
+        count = getattr(self.protocol, "messages", None)
+        shufflers = count.shuffled if isinstance(count, MessageCount) else 1
+        return 1 + shufflers * (self.spec.model == "shuffle")
+
+    @property
+    def trusted(self) -> str | None:
+        """Who must be trusted, with what."""
+        if self.servers is None:
+            return None
+        shufflers = f"{self.servers - 1} shufflers" if self.servers > 2 else "shuffler"
+        return self.spec.trusted.format(shufflers=shufflers)
+
+    @property
+    def task(self) -> str | None:
+        """The transport of tasks that run it between parties, if any."""
+        supported = isinstance(getattr(self.protocol, "domain", None), TASK_DOMAINS)
+        return self.spec.task if supported else None
 
     @property
     def mse(self) -> float | None:
@@ -195,6 +263,9 @@ class ComparisonRow(Printed):
         return {
             "key": self.key,
             "model": self.spec.model,
+            "servers": self.servers,
+            "trusted": self.trusted,
+            "task": self.task,
             **{name: getattr(self, name) for name in names},
             "epsilon": None if self.guarantee is None else self.guarantee.epsilon,
             "delta": None if self.guarantee is None else self.guarantee.delta,
@@ -209,16 +280,19 @@ def _sampled(n: int, domain: Box | Ball, *spent: Fraction, **options: Any) -> Su
     return SampledCoordinates(n, domain, *spent, **options)
 
 
-def _of(model: str, **fixed: Any) -> Callable[..., ProtocolSpec]:
+def _of(model: str, trusted: str, **fixed: Any) -> Callable[..., ProtocolSpec]:
     """Return a function that makes entries of a model from a key, a name, a source and a class."""
-    return lambda key, name, source, made_by, **more: ProtocolSpec(
-        key, name, source, model, made_by, **fixed, **more
-    )
+
+    def entry(key: str, name: str, source: str, made_by: Any, **more: Any) -> ProtocolSpec:
+        whom = more.pop("trusted", trusted)
+        return ProtocolSpec(key, name, source, model, whom, made_by, **fixed, **more)
+
+    return entry
 
 
-_central = _of("central", honest="any")
-_shuffle = _of("shuffle")
-_local = _of("local", pure=True, honest="any")
+_central = _of("central", "curator: all values, noise", honest="any")
+_shuffle = _of("shuffle", "{shufflers}: who sent what; users: randomness")
+_local = _of("local", "no one", pure=True, honest="any")
 
 
 def _recursive(messages: int, whose: str) -> ProtocolSpec:
@@ -238,6 +312,7 @@ _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
     "no one is protected from that user"
 )
+_LATTICE = "rests on the hardness of Ring-LWE"
 _IN_BOX = "for a ball, in the box around it"
 _ALL_VECTORS = (Box, Ball, SparseTernary, Categories)
 _SECURE = "noise of all users, over secure summation"
@@ -250,11 +325,13 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
         CentralLaplace, note=_CURATOR, pure=True),
     _central("central-discrete", "central discrete Laplace noise",
         "Ghosh, Roughgarden, Sundararajan 2009", CentralDiscreteLaplace, note=_CURATOR, pure=True),
-    _shuffle("private-sum", _SECURE, "BBGN20, Section 5, counts of this library", PrivateSum),
+    _shuffle("private-sum", _SECURE, "BBGN20, Section 5, counts of this library", PrivateSum,
+        task="shares"),
     _shuffle("private-sum-bbgn20", _SECURE, "BBGN20, Section 5, and its counts", PrivateSum,
         options={"analysis": "balle2020"}),
     _shuffle("designated-noise", "noise of one designated user, over secure summation",
-        "BBGN20, Section 5.2", DesignatedNoise, note=_DESIGNATED, honest="all"),
+        "BBGN20, Section 5.2", DesignatedNoise, note=_DESIGNATED, honest="all",
+        trusted="first user: all noise; {shufflers}: who sent what; users: presence"),
     _shuffle("sparse-noise", _SPARSE, "SCRCS11 and GPV19, exact divergence", SparseNoise),
     _shuffle("sparse-noise-scrcs11", _SPARSE, "SCRCS11 and GPV19", SparseNoise,
         options={"accountant": "published"}),
@@ -271,7 +348,8 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     _shuffle("unary-encoding", "shuffled randomized response on many bits",
         "CSUZZ19, exact divergence", UnaryEncoding, counted=True),
     _shuffle("sample-threshold", "sampled ones, and no small counts", "after CSUZZ19",
-        SampleAndThreshold, note=_COUNTING, honest="all"),
+        SampleAndThreshold, note=_COUNTING, honest="all",
+        trusted="{shufflers}: who sent what, the exact count; users: randomness"),
     _local("local-response", "local randomized response on one bit",
         "Warner 1965, after randomized rounding", LocalRandomizedResponse),
     _local("local-laplace", "local Laplace noise", "Dwork, McSherry, Nissim, Smith 2006",
@@ -279,17 +357,23 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     # of vectors
     _central("central-gaussian", "central discrete Gaussian noise",
         "Canonne, Kamath, Steinke 2020", CentralGaussian, domains=_ALL_VECTORS,
-        note=_CURATOR),
+        note=_CURATOR, accounts=True),
     _shuffle("private-vector-sum", _SECURE, "BBGN20, Section 5, accounts of this library",
-        PrivateVectorSum, domains=_ALL_VECTORS),
+        PrivateVectorSum, domains=_ALL_VECTORS, accounts=True, task="shares"),
+    _shuffle("masked-vector-sum", "noise of all users, under masks whose keys are summed securely",
+        "BBGN20, Section 5, masked vectors of this library", PrivateVectorSum,
+        domains=_ALL_VECTORS, options={"layout": "masked"}, note=_LATTICE, accounts=True,
+        task="masks"),
     _shuffle("kashin-private-sum",
         "noise of all users in even coefficients, over secure summation",
-        "AFNNTZ24, Section 2.2, with BBGN20's sums", KashinPrivateSum, domains=(Ball,)),
+        "AFNNTZ24, Section 2.2, with BBGN20's sums", KashinPrivateSum, domains=(Ball,),
+        accounts=True),
     _shuffle("kashin-correlated-noise", "correlated noise in even coefficients",
-        "AFNNTZ24, Algorithms 3 and 4, with GKMPS21", KashinCorrelatedNoise, domains=(Ball,)),
+        "AFNNTZ24, Algorithms 3 and 4, with GKMPS21", KashinCorrelatedNoise, domains=(Ball,),
+        accounts=True),
     _shuffle("kashin-sampled-noise", "correlated noise in a sample of even coefficients",
         "AFNNTZ24, end of Section 2.2, with GKMPS21", KashinCorrelatedNoise, domains=(Ball,),
-        options={"sampling": "auto"}),
+        options={"sampling": "auto"}, accounts=True),
     _shuffle("sampled-coordinates", "randomized response on sampled coordinates",
         "SCM22, exact divergence, stratified", _sampled, domains=(Box, Ball),
         options={"messages": None}, note=_IN_BOX),
@@ -307,10 +391,11 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     _shuffle("pckv-ue", "unary encoding of one of a user's keys", "PCKV, as any randomizer",
         PCKVUE, domains=(SparseTernary,)),
     _shuffle("frequency-estimation", "one's category among random ones",
-        "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,)),
+        "LWY22, exact divergence", FrequencyEstimation, domains=(Categories,),
+        task="frequencies"),
     _shuffle("frequency-sets", "a set with one's category among random sets",
         "LWY22, divergence of disjoint sets", FrequencyEstimation, domains=(Categories,),
-        options={"set_size": None}),
+        options={"set_size": None}, task="frequencies"),
     _local("local-collision", "collision of hashed entries", "WLQDLY21", Collision,
         domains=(SparseTernary,)),
     _local("local-privkv", "randomized response on one key", "PrivKV", PrivKV,
@@ -331,6 +416,7 @@ def comparison(
     domain: Domain | None = None,
     min_honest: int | None = None,
     overhead: int | None = None,
+    releases: int = 1,
     protocols: Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> tuple[ComparisonRow, ...]:
@@ -345,6 +431,10 @@ def comparison(
     overhead : int, optional
         Transport overhead per message in bytes: `PrivateVectorSum` then takes the blocks of
         coordinates that need the fewest bytes.
+    releases : int
+        Number of sums about the same users that have the guarantee together. Protocols that do not
+        account for it get the largest equal budgets by the optimal composition theorem (KOV15),
+        with half of delta. Errors and costs are those of one sum.
     protocols : sequence of str, optional
         Keys of the protocols; by default all ``PROTOCOLS`` for the domain.
     progress : callable, optional
@@ -377,16 +467,22 @@ def comparison(
             "lower, upper and integers must be left out with a domain, which has its own"
         )
     honest = None if min_honest is None else integer("min_honest", min_honest, low=1, high=users)
+    times = integer("releases", releases, low=1, high=MAX_RELEASES)
     wanted = _chosen(protocols, domain)
     if progress is not None and not callable(progress):
         raise InvalidType("progress", f"must be callable, got {quote(progress)}")
     rows = []
     for done, spec in enumerate(wanted, 1):
         try:
-            protocol = spec.make(users, domain, eps, small, min_honest=honest, overhead=overhead)
-            rows.append(ComparisonRow(spec, protocol))
+            protocol = spec.make(
+                users, domain, eps, small, min_honest=honest, overhead=overhead, releases=times
+            )
+            guarantee = protocol.guarantee
+            if times > 1 and not spec.accounts:
+                guarantee = _together(guarantee, eps, times)
+            rows.append(ComparisonRow(spec, protocol, guarantee))
         except ValueError as problem:
-            rows.append(ComparisonRow(spec, None, problem.with_traceback(None)))
+            rows.append(ComparisonRow(spec, None, refusal=problem.with_traceback(None)))
         if progress is not None:
             progress(done, len(wanted))
 

@@ -60,14 +60,20 @@ def command() -> None:
     """
 
 
+_BAR = 40  # characters
+
 DOCUMENTED: dict[str, Any] = {"cls": Command, "keys": KEYS, "columns": COLUMNS}
 
 
 def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
     total = f"({float(ledger.total.epsilon):.6g}, {float(ledger.total.delta):.3g})"
     title = f"Budget {total} of {ledger.path}, {ledger.adjacency}"
-    spent = f"{100 * ledger.spent:.3g}"
-    notes = [f"{spent} % is spent. What is left for the next release: {ledger.left}."]
+    spent = ledger.spent
+    full = round(_BAR * spent)
+    notes = [
+        f"spent [{'#' * full}{'.' * (_BAR - full)}] left",
+        f"{100 * spent:.3g} % is spent. What is left for the next release: {ledger.left}.",
+    ]
     return Report(title, COLUMNS, entries, notes, values(KEYS, ledger))
 
 
@@ -113,7 +119,7 @@ def show(file: Path) -> Report:
         help="Value of mu, if the release is also mu-Gaussian differentially private.")  # fmt: skip
 @option("--key", metavar="TEXT", show_default="a new random key",
         help="Identifies the release: entering the same key again has no effect.")  # fmt: skip
-@option("--note", metavar="TEXT", default="", help="Description of the release.")
+@option("--note", default="", help="Description of the release.")
 def enter(
     file: Path,
     epsilon: Fraction,

@@ -62,6 +62,7 @@ KEYS = [
     Field("min_honest", "minimum number of honest users"),
     Field("epsilon", "epsilon of the guarantee"),
     Field("delta", "delta of the guarantee; 1/users^2 by default"),
+    Field("releases", "number of sums about the same users that the guarantee covers together"),
     Field("overhead", "transport overhead per message in bytes, or null"),
     *DOMAIN_KEYS,
     Field("integers", "whether the values are integers", value="request.integers"),
@@ -89,13 +90,20 @@ COLUMNS = [
     Field("influence", "greatest change of the sum by one dishonest user; null if unlimited",
           "one user", bound, "entry.influence"),
     Field("unlimited", "whether there is no such limit"),
-    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency", value="entry.guarantee"),
+    Field("guarantee", "epsilon, delta, theorem, conditions, adjacency; of all releases together",
+          value="entry.guarantee"),
     Field("measured", "with --data: root mean squared error of the runs, NOT private",
           "measured", count, "runs.rmse"),
     Field("low", "lower end of an approximate interval for it", "from", count, "interval.low"),
     Field("high", "upper end of that interval", "to", count, "interval.high"),
     Field("seconds", "seconds per run", "s/run", "{:.2g}".format, "runs.seconds"),
     Field("errors", "error of each run, NOT private", value="runs.errors"),
+    Field("servers", "number of servers: the curator, or the analyzer and the fewest shufflers",
+          "servers", value="entry.servers"),
+    Field("task", "the --transport of 'ikos task new' that runs it between parties, or null",
+          "task", value="entry.task"),
+    Field("trusted", "who must be trusted, with what", "who is trusted with what",
+          value="entry.trusted"),
     Field("reason", "why the protocol is not possible, or did not run; or null"),
 ]  # fmt: skip
 
@@ -106,6 +114,8 @@ Examples
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
   ikos compare --users 10^4 --epsilon 1 --domain ball \\
       --dimension 64 --plot compare.png
+  ikos compare --users 10^6 --epsilon 1 --domain categories \
+      --sizes 1000 --releases 52 --overhead 48
 """
 
 SECTIONS = {"users": "Compared", "domain": "Vectors", "file": "On data", "plot": "Output"}
@@ -115,7 +125,9 @@ RUNS = 20
 LEGEND = (
     "MSE and RMSE: bounds on the mean squared error of the sum, and on its root, whatever the "
     "values; for vectors, of the Euclidean distance from the sum. One user: how much one dishonest "
-    "user can change the sum. All in the data's units."
+    "user can change the sum. All in the data's units. Task: the --transport of 'ikos task new' "
+    "that runs it between parties, and whose --dry-run plans the number of shufflers; all others "
+    "are simulations."
 )
 NOT_PRIVATE = "measured errors are differences from the true sum, and NOT private"
 GAUSSIAN = (
@@ -187,6 +199,10 @@ class CompareRequest(DomainRequest):
     min_honest: int | Fraction | None
     epsilon: Fraction = from_option(required=True)
     delta: Fraction | None = from_option(show_default="1/users^2")
+    releases: int = from_option(
+        type=Whole(1, 10**6), default=1,
+        help="Number of sums about the same users, such as one a week, that the guarantee covers "
+        "together.")  # fmt: skip
     lower: float | None = from_option(show_default="0 without --data")
     upper: float | None = from_option(show_default="1 without --data")
     integers: bool = from_option(
@@ -312,7 +328,7 @@ def command(request: CompareRequest) -> Report:
         entries = comparison(
             compared.users, compared.epsilon, compared.delta, domain=compared.space,
             min_honest=compared.min_honest, overhead=request.overhead,
-            protocols=request.protocols or None, progress=shown,
+            releases=request.releases, protocols=request.protocols or None, progress=shown,
         )  # fmt: skip
     rows = [Row.of(entry, compared.users, request.overhead) for entry in entries]
     if not any(entry.protocol for entry in entries):
@@ -328,6 +344,8 @@ def command(request: CompareRequest) -> Report:
     title = (
         f"Protocols for the sum of {power_text(compared.users)} {values} with "
         f"({float(compared.epsilon):.6g}, {at_least(float(compared.delta))})-differential privacy"
+        + f" for {request.releases:,} releases together"
+        * (request.releases > 1)
     )
     if request.plot is not None:
         from ikos.plots import save
@@ -342,7 +360,7 @@ def command(request: CompareRequest) -> Report:
     }  # fmt: skip
     data = {
         "users": compared.users, "min_honest": compared.min_honest, "epsilon": compared.epsilon,
-        "delta": compared.delta, "overhead": request.overhead,
+        "delta": compared.delta, "releases": request.releases, "overhead": request.overhead,
         **domain_values(request.domain, compared.space), "integers": request.integers,
         "data": None if request.file is None else table, "plot": request.plot,
     }  # fmt: skip
@@ -353,6 +371,8 @@ def _notes(request: CompareRequest, compared: Compared, rows: Sequence[Row]) -> 
     notes = [LEGEND]
     if request.delta is None:
         notes.append("delta is 1/users^2, as --delta was not given.")
+    if request.releases > 1:
+        notes.append(_releases_note(request.releases, compared, rows))
     if compared.min_honest < compared.users:
         honest = f"{compared.min_honest:,} of {compared.users:,}"
         notes.append(f"The guarantees hold while at least {honest} users are honest.")
@@ -362,6 +382,21 @@ def _notes(request: CompareRequest, compared: Compared, rows: Sequence[Row]) -> 
             f"{CONFIDENCE * 100:g} % interval."
         )
     return notes + [str(row) for row in rows] + [GAUSSIAN] * (request.domain is not None)
+
+
+def _releases_note(releases: int, compared: Compared, rows: Sequence[Row]) -> str:
+    """Return what one release may spend, which a task states for each window."""
+    from ikos.baselines.registry import budget_each
+    from ikos.results.text import at_most
+
+    epsilon, delta = budget_each(compared.epsilon, compared.delta, releases)
+    accounted = ", ".join(row.entry.key for row in rows if row.entry.spec.accounts)
+    note = (
+        f"Errors and costs are those of one release. Each of {releases:,} may spend "
+        f"--epsilon {at_most(epsilon, 6)} --delta {at_most(float(delta), 3)} (KOV15), as each "
+        "window of a task."
+    )
+    return note + f" With less noise: {accounted}, which account for all at once." * bool(accounted)
 
 
 def _measured(rows: Sequence[Row], values: NDArray[Any], request: CompareRequest) -> list[Row]:

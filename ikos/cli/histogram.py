@@ -72,6 +72,7 @@ class HistogramRequest(release.TableRequest):
     epsilon: Fraction = from_option(required=True)
     delta: Fraction = from_option(required=True)
     ledger: Path | None
+    note: str | None
     min_honest: int | Fraction | None
     corrupt_shufflers: int
     shuffler: str
@@ -155,7 +156,7 @@ def command(request: HistogramRequest) -> Report:
     request.check()
     source = request.source(texts=request.categories is not None)
     labels, cells = _cells(request, source)
-    users, ledger = len(cells), release.opened(request.ledger)
+    users, ledger = len(cells), release.opened(request.ledger, request.note)
     choice = _choice(request, users, len(labels))
     counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
     outcome = HistogramOutcome(

@@ -85,6 +85,7 @@ _SHARED: dict[str, dict[str, Any]] = {
         types.FILE, "Record the release in this ledger ('ikos budget new') first; refuse it if it "
         "would exceed the budget.", metavar="FILE",
     ),
+    "--note": _known(None, "Description of the release in the --ledger.", metavar="TEXT"),
     "--min-honest": _known(
         types.HONEST, "Minimum number of honest users: a count, or a percentage such as 80%.",
         "100%",

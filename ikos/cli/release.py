@@ -243,11 +243,13 @@ def ledger_notes(ledger: Ledger | None) -> list[str]:
     return [f"Recorded in {ledger.path}, which has {ledger.left} left."]
 
 
-def opened(file: Path | None) -> Ledger | None:
-    """Open a ledger, if one is given."""
+def opened(file: Path | None, note: str | None = None) -> Ledger | None:
+    """Open a ledger, if one is given, with the note of a release."""
     from ikos.sums.ledger import Ledger
 
-    return None if file is None else Ledger(file)
+    if file is None and note is not None:
+        raise click.UsageError("--note needs --ledger")
+    return None if file is None else Ledger(file).noted(note or "")
 
 
 @contextmanager

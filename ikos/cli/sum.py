@@ -69,6 +69,7 @@ class PrivateSumRequest(release.BoundedRequest):
     epsilon: Fraction = from_option(required=True)
     delta: Fraction = from_option(required=True)
     ledger: Path | None
+    note: str | None
     min_honest: int | Fraction | None
     corrupt_shufflers: int
     precision: int | None
@@ -139,7 +140,7 @@ class PrivateOutcome(release.SumOutcome):
 def _released(request: PrivateSumRequest) -> PrivateOutcome:
     """Release the sum of a column."""
     rule = release.Rule.of(request, integers=request.integers)
-    source, ledger = request.source(), release.opened(request.ledger)
+    source, ledger = request.source(), release.opened(request.ledger, request.note)
     truth = release.Truth() if request.show_true else None
     with connected(request.workers, request.scheduler) as cluster:
         users, column = release.read(source.values, rule, truth)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
@@ -57,6 +57,8 @@ TASK_KEYS = [
     Field("messages", "messages per client: all envelopes, and the analyzer's part, if any"),
     Field("bytes_per_client", "bytes that a client sends to all parties"),
     Field("bytes_per_shuffler", "bytes that a shuffler receives, and later sends, if all report"),
+    Field("disk_per_shuffler", "approximate bytes on a shuffler's disk per window, if all report"),
+    Field("disk_analyzer", "approximate bytes on the analyzer's disk per window, if all report"),
     Field("release_seconds", "approximate time on one core to release a result if all report"),
     Field("root_mse", "bound on the root mean squared error of the sum of all clients"),
     Field("opens", "when the first window opens"),
@@ -167,6 +169,7 @@ class TaskRequest:
         help="Ledger ('ikos budget new') in which the analyzer records each release first; it "
         "stops a release that would exceed the budget."
     )
+    note: str | None = from_option(help="Description of the releases in the --ledger.")
     min_honest: int | Fraction = from_option(
         required=True, show_default=None, help="Minimum number of honest clients in a release: a "
         "count, or a percentage such as 90%. With 100%, one missing report stops it.")  # fmt: skip
@@ -215,6 +218,8 @@ class TaskRequest:
         for name in ("output", "analyzer"):
             if not self.dry_run and getattr(self, name) is None:
                 raise click.UsageError(f"missing option '--{name}' (or --dry-run)")
+        if self.note is not None and self.ledger is None:
+            raise click.UsageError("--note needs --ledger")
         if self.transport == "frequencies" and self.categories is None:
             raise click.UsageError("--transport frequencies needs --categories")
 
@@ -287,18 +292,23 @@ def new(request: TaskRequest) -> Report:
     Chooses the precision, the group and the number of messages, and so how many shufflers are
     needed. Give each folder to a different person: anyone who holds all of them sees everything.
     """
+    from ikos._validation import InvalidValue
     from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
+    from ikos.deployment.task import BatchTooLarge
     from ikos.results.sums import budget_warnings
 
     request.check()
     keys = [PrivateKey.generate(request.kem) for _ in range(request.keys or request.windows)]
-    task = request.task(keys)
+    try:
+        task = request.task(keys)
+    except BatchTooLarge as error:
+        raise InvalidValue("users", error.what, advice=[*_fitting(request)]) from None
     report, folders = task.summary(), {}
     needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
     if request.output is not None:
-        folders = write_party_files(task, keys, request.output, request.ledger)
+        folders = write_party_files(task, keys, request.output, request.ledger, request.note or "")
         recipients = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*recipients, SECRECY]
     warnings = budget_warnings(request.epsilon, request.delta, task.users)
@@ -308,6 +318,21 @@ def new(request: TaskRequest) -> Report:
         "analyzer": request.analyzer,
     }  # fmt: skip
     return replace(report, title=title, notes=[*report.notes, *notes], data=data, warnings=warnings)
+
+
+def _fitting(request: TaskRequest) -> Iterator[tuple[str, str, str]]:
+    """Yield the transports with which a task's batches fit, as advice, with bytes per client."""
+    for transport, layout in ("shares", "blocks"), ("masks", None), ("frequencies", None):
+        for kem in (request.kem, "x25519"):
+            other = replace(
+                request, transport=transport, layout=layout, kem=kem, shufflers=(), dry_run=True
+            )
+            with suppress(ValueError, TypeError):
+                data = other.task([]).summary().data
+                options = f"--layout {layout} " * bool(layout) + f"--kem {data['kem']}"
+                effect = f"{options} fits: {data['bytes_per_client']:,} bytes per client"
+                yield "transport", transport, effect
+                break
 
 
 # Requests to the analyzer

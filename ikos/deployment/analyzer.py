@@ -269,9 +269,10 @@ class AnalyzerEndpoint(Endpoint):
         """Record the release in the ledger, once; Stopped if it would exceed the budget."""
         if self.config.ledger is None:
             return
-        key = self.window.path
+        key, note = self.window.path, self.config.note
+        note = f"{note}, window {self.window.number}" if note else key
         try:
-            Ledger(self.config.ledger).enter_run(self.task.protocol, key=key, note=key)
+            Ledger(self.config.ledger).enter_run(self.task.protocol, key=key, note=note)
         except BudgetExceeded as error:
             raise self._stop(f"the ledger refuses this release: {error}") from None
         except (OSError, ValueError) as error:  # for an operator to repair

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, asdict
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ class MasksTerms(ShareTerms):
     deviation: Integer
     _: KW_ONLY
     kind: Literal["masks"] = "masks"
+
+    kept: ClassVar[int] = SEAL_BYTES
 
     @classmethod
     def checked_length(cls, layout: object, dimension: int) -> int:

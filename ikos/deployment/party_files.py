@@ -207,6 +207,7 @@ class _ConfigFile(BaseModel):
     party: int = Field(strict=True, ge=0)
     control: str = Field(pattern="^[0-9a-f]{64}$")
     ledger: Path | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,8 +215,8 @@ class PartyConfig:
     """A party's configuration: shuffler j, or as 0 the analyzer, which alone has keys and controls.
 
     ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``. In
-    ``ledger`` the analyzer records each release; ``keep`` is the retention period of unreleased
-    reports, from the closing of a window.
+    ``ledger`` the analyzer records each release, with the ``note``; ``keep`` is the retention
+    period of unreleased reports, from the closing of a window.
     """
 
     folder: Path
@@ -226,6 +227,7 @@ class PartyConfig:
     keys: KeyFile | None = None
     controls: tuple[bytes, ...] = ()
     ledger: Path | None = None
+    note: str = ""
     keep: timedelta = timedelta(days=30)
 
     @classmethod
@@ -246,7 +248,7 @@ class PartyConfig:
             raise refused from None
         if seat.task != task.name or seat.party > task.columns:
             raise refused
-        more = (*_analyzer_secrets(folder, task), seat.ledger) if seat.party == 0 else ()
+        more = (*_analyzer_secrets(folder, task), seat.ledger, seat.note) if seat.party == 0 else ()
         return cls(folder, task, seat.party, bytes.fromhex(seat.control), accepted, *more)
 
     @property
@@ -294,12 +296,16 @@ def folder_of(party: int) -> str:
 
 
 def write_party_files(
-    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None = None
+    task: Task,
+    keys: Sequence[PrivateKey],
+    output: Path,
+    ledger: Path | None = None,
+    note: str = "",
 ) -> dict[str, str]:
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
-    exists, or cannot be written. ``keys`` and ``ledger`` are the analyzer's.
+    exists, or cannot be written. ``keys``, ``ledger`` and ``note`` are the analyzer's.
     """
     if tuple(key.public_bytes for key in keys) != task.public_keys:
         raise InvalidValue("keys", "must be the private keys of the task's public keys")
@@ -309,7 +315,7 @@ def write_party_files(
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as parent:
             whole = Path(parent) / "whole"
             whole.mkdir(mode=0o700)
-            _write_party_files(task, keys, whole, ledger)
+            _write_party_files(task, keys, whole, ledger, note)
             whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
@@ -324,7 +330,7 @@ def write_party_files(
 
 
 def _write_party_files(
-    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None
+    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None, note: str
 ) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
     controls = [tokens.fresh() for _ in range(task.parties)]
@@ -342,7 +348,7 @@ def _write_party_files(
         control = tokens.digest(controls[party]).hex()
         config = {"task": task.name, "party": party, "control": control}
         if ledger is not None and party == 0:
-            config["ledger"] = str(ledger.absolute())
+            config |= {"ledger": str(ledger.absolute()), "note": note}
         write(f"{name}/{CONFIG}", json.dumps(config))
         accepted = (tokens.for_party(secret, task, party) for secret in secrets)
         write_new(output / name / TOKENS, tokens.TokenList.pack(accepted))

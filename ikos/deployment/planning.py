@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
 COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
+_REPORT_BYTES = 96  # on disk beside its part: twice its id, and twice the digest of its token
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
 
@@ -69,7 +70,9 @@ def report_of(task: Task) -> Report:
     """Return the choices and the guarantee of a task, as a report for people and programs."""
     guarantee = task.protocol.guarantee
     envelopes = len(task.blocks) * task.transport.copies
-    whom = "the shuffler" if task.columns == 1 else f"each of {task.columns:,} shufflers"
+    whom, whose = "the shuffler", "the shuffler's"
+    if task.columns > 1:
+        whom, whose = f"each of {task.columns:,} shufflers", "a shuffler's"
     shown = {
         "users": task.users,
         "min_reports": task.min_reports,
@@ -83,6 +86,9 @@ def report_of(task: Task) -> Report:
         "messages": task.columns * envelopes + bool(task.part_bytes(0)),
         "bytes_per_client": sum(map(task.part_bytes, range(task.parties))),
         "bytes_per_shuffler": task.users * task.part_bytes(1),
+        "disk_per_shuffler": task.users * (_REPORT_BYTES + task.part_bytes(1)),
+        "disk_analyzer": task.users
+        * (_REPORT_BYTES + task.part_bytes(0) + task.columns * task.transport.kept),
         "release_seconds": float(f"{task.transport.release_seconds(task):.2g}"),
         "integers": task.integers,
         "precision": task.precision,
@@ -100,10 +106,15 @@ def report_of(task: Task) -> Report:
         **{name: getattr(guarantee, name) for name in _GUARANTEED},
     }
     dimension = task.domain.dimension
+    seconds = data["release_seconds"]
+    minutes = f"{float(f'{seconds / 60:.2g}'):,.9g} minutes"
     notes = [
         f"A client sends {whom} {envelopes:,} envelope{'s' * (envelopes > 1)}, "
         f"{task.part_bytes(1):,} bytes, and all parties {data['bytes_per_client']:,} bytes. A "
-        f"release takes one core about {data['release_seconds']:,.9g} s if all clients report.",
+        f"release takes one core about {minutes if seconds >= 120 else f'{seconds:,.9g} s'} if all "
+        "clients report.",
+        f"Until then a window takes about {data['disk_per_shuffler']:,} bytes of {whose} disk, and "
+        f"{data['disk_analyzer']:,} of the analyzer's.",
         f"Guarantee: {guarantee}.",
         *(f"Condition: {condition}." for condition in guarantee.conditions),
         f"Nothing is released for fewer than {task.min_reports:,} complete reports, of which "

@@ -57,6 +57,10 @@ MAX_BATCH = 10**9
 """Bytes of a shuffler's batch, which is one value in the analyzer's store."""
 
 
+class BatchTooLarge(InvalidValue):
+    """Too many clients for what each sends a shuffler."""
+
+
 @dataclass(frozen=True)
 class Task:
     """The agreed parameters of all parties of a private sum, of numbers, vectors or categories.
@@ -141,10 +145,10 @@ class Task:
     def _check_size(self) -> None:
         """Refuse batches and descriptions that are too long."""
         if self.users * (size := self.part_bytes(1)) > MAX_BATCH:
-            raise InvalidValue(
+            raise BatchTooLarge(
                 "users",
-                f"must be at most {MAX_BATCH // size} where a client sends each shuffler {size} "
-                f"bytes, got {self.users}: a batch is at most {MAX_BATCH} bytes",
+                f"must be at most {MAX_BATCH // size:,} where a client sends each shuffler "
+                f"{size:,} bytes, got {self.users:,}: a batch is at most {MAX_BATCH:,} bytes",
             )
         if (length := len(self.to_json())) > LONGEST:
             raise InvalidValue(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -43,6 +43,8 @@ class Terms(ABC):
     """The numbers of a protocol that all parties need, even those that cannot compute them."""
 
     kind: str
+    kept: ClassVar[int] = 0
+    """Bytes of a report that the analyzer keeps of each batch."""
 
     # How a task is made
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Collection, Iterable, Mapping
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ikos._validation import InvalidValue
+from ikos.baselines import PROTOCOLS, ComparisonRow, Measurement, ProtocolSpec
+from ikos.data.domains import Bounds
 from ikos.plots.style import BLACK, BLUE, GREY, ORANGE, VERMILLION, plain
 
 try:
@@ -19,13 +20,10 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
-if TYPE_CHECKING:
-    from ikos.baselines import ComparisonRow, Measurement
-
-    Groups = Mapping[str, list[ComparisonRow]]
+Groups = Mapping[str, list[ComparisonRow]]
 
 _CENTRAL = "central"
-_OURS = ("private-sum", "private-vector-sum")
+_OURS = ("private-sum", "private-vector-sum", "masked-vector-sum")
 _LINE = 105
 
 _LEAST = 1e-140  # stands for a root mean squared error of zero on a logarithmic axis
@@ -46,8 +44,8 @@ def protocols_figure(
     Parameters
     ----------
     rows : iterable of ComparisonRow
-        From `ikos.baselines.comparison`; those without a protocol are left out. The central model
-        is a line.
+        From `ikos.baselines.comparison`; those without a protocol are left out. The protocol of
+        the central model with the smallest error is a line.
     measured : mapping, optional
         Measured errors by key, drawn over the bounds.
 
@@ -62,8 +60,10 @@ def protocols_figure(
     possible = [row for row in rows if row.protocol is not None]
     if not possible:
         raise InvalidValue("rows", "must hold at least one protocol")
-    central = [row.mse for row in possible if row.spec.model == _CENTRAL and row.mse is not None]
-    groups: Groups = {kind: [row for row in possible if _kind(row) == kind] for kind in _COLOURS}
+    central = min((row for row in possible if row.spec.model == _CENTRAL), key=_mse, default=None)
+    groups: Groups = {kind: [] for kind in _COLOURS}
+    for row in possible:
+        groups.get(_kind(row.spec), []).append(row)
     figure = Figure(figsize=(12.5, 5.6), dpi=150)
     lines = textwrap.wrap(title, _LINE)
     figure.text(0.012, 0.985, "\n".join(lines), fontsize=12, fontweight="bold", va="top")
@@ -75,35 +75,40 @@ def protocols_figure(
     )  # fmt: skip
     for axes, sent in zip(panels, ("messages", "bits"), strict=True):
         _draw(axes, groups, sent, measured or {})
-        if central:
-            axes.axhline(min(central), gid="central", **_CENTRAL_LINE)
+        if central is not None:
+            axes.axhline(_mse(central), gid="central", **_CENTRAL_LINE)
     panels[0].set_ylim(
-        _limits([*_heights(groups, measured or {}), *([min(central)] if central else [])])
+        _limits([*_heights(groups, measured or {}), *([_mse(central)] if central else [])])
     )
     panels[0].set_ylabel("mean squared error of the sum", fontsize=10)
-    _legend(figure, groups, bool(central), bool(measured))
+    _legend(figure, groups, central, bool(measured))
     return figure
 
 
-def _kind(row: ComparisonRow) -> str:
+def _kind(spec: ProtocolSpec) -> str:
     """Return the group in which a protocol is drawn."""
-    return "ours" if row.key.startswith(_OURS) else row.spec.model
+    return "ours" if spec.key.startswith(_OURS) else spec.model
+
+
+def _mse(row: ComparisonRow) -> float:
+    """Return the error of a protocol that is possible."""
+    assert row.mse is not None
+    return row.mse
 
 
 def _heights(groups: Groups, measured: Mapping[str, Measurement]) -> list[float]:
     """Return all mean squared errors that are drawn."""
-    bounds = [row.mse for rows in groups.values() for row in rows if row.mse is not None]
+    bounds = [_mse(row) for rows in groups.values() for row in rows]
     ends = [end for measurement in measured.values() for end in measurement.interval()]
     return [*bounds, *(max(end, _LEAST) ** 2 for end in ends)]
 
 
 def _draw(axes: Axes, groups: Groups, sent: str, measured: Mapping[str, Measurement]) -> None:
     places = [getattr(row, sent) for rows in groups.values() for row in rows]
-    for kind, rows in groups.items():
-        for row, marker in zip(rows, cycle(_MARKERS), strict=False):
-            assert row.mse is not None
+    for rows in groups.values():
+        for row in rows:
             at = getattr(row, sent)
-            axes.plot([at], [row.mse], gid=row.key, zorder=6, **_look(kind, marker))
+            axes.plot([at], [_mse(row)], gid=row.key, zorder=6, **_look(row.spec))
             if row.key in measured:
                 low, high = (max(end, _LEAST) ** 2 for end in measured[row.key].interval())
                 axes.plot(
@@ -126,24 +131,27 @@ def _limits(values: Collection[float]) -> tuple[float, float]:
     return 10 ** (low - margin), 10 ** (high + margin)
 
 
-def _look(kind: str, marker: str) -> dict[str, Any]:
+def _look(spec: ProtocolSpec) -> dict[str, Any]:
+    """Return the look of a protocol, the same in every figure: open, so that none hides another."""
+    kind, numbers = _kind(spec), Bounds in spec.domains
+    alike = [one.key for one in PROTOCOLS if (_kind(one), Bounds in one.domains) == (kind, numbers)]
     return {
-        "color": _COLOURS[kind], "marker": marker, "markersize": 9 if kind == "ours" else 7.5,
-        "linestyle": "none", "markeredgecolor": "white", "markeredgewidth": 0.6,
+        "color": _COLOURS[kind], "marker": _MARKERS[alike.index(spec.key) % len(_MARKERS)],
+        "markersize": 10 if kind == "ours" else 7.5, "linestyle": "none",
+        "markerfacecolor": "none", "markeredgewidth": 1.6,
     }  # fmt: skip
 
 
-def _legend(figure: Figure, groups: Groups, central: bool, measured: bool) -> None:
+def _legend(figure: Figure, groups: Groups, central: ComparisonRow | None, measured: bool) -> None:
     """Name every protocol on the right, by model."""
     handles = []
     for kind, rows in groups.items():
         if rows:
             handles.append(Line2D([], [], linestyle="none", label=_WORDS[kind]))
-        for row, marker in zip(rows, cycle(_MARKERS), strict=False):
-            handles.append(Line2D([], [], label=row.key, **_look(kind, marker)))
-    if central:
-        words = "central model, the best compared"
-        handles.append(Line2D([], [], label=words, **_CENTRAL_LINE))
+        handles += [Line2D([], [], label=row.key, **_look(row.spec)) for row in rows]
+    if central is not None:
+        handles.append(Line2D([], [], linestyle="none", label="central model"))
+        handles.append(Line2D([], [], label=central.key, **_CENTRAL_LINE))
     if measured:
         words = "measured, about a 95 % interval"
         interval: dict[str, Any] = {"linestyle": "none", "marker": "|", "markersize": 11}
@@ -152,5 +160,5 @@ def _legend(figure: Figure, groups: Groups, central: bool, measured: bool) -> No
         handles=handles, loc="upper left", bbox_to_anchor=(0.785, 0.93), frameon=False, fontsize=9,
     )  # fmt: skip
     for text in legend.get_texts():
-        if text.get_text() in _WORDS.values():
+        if text.get_text() in (*_WORDS.values(), "central model"):
             text.set_color(GREY)

@@ -19,6 +19,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -117,7 +118,8 @@ class Ledger:
     """The privacy budget of a group of users: a total, and the releases recorded so far.
 
     Opens a ledger; `new` creates one. ``ledger=`` of a protocol's `run` and of `ikos.statistics`
-    records a release before it is made. If the run fails afterwards, the entry stays.
+    records a release before it is made, and ``ledger=ledger.noted("mean age, March")`` records it
+    with that note. If the run fails afterwards, the entry stays.
 
     Parameters
     ----------
@@ -130,6 +132,8 @@ class Ledger:
         Its ``epsilon`` and ``delta`` hold for all recorded releases together.
     adjacency : str
         The neighbouring relation: "replace-one" or "add-or-remove-one".
+    note : str
+        The note of entries that have no other, from `noted`.
 
     Examples
     --------
@@ -147,7 +151,7 @@ class Ledger:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path, self.note = Path(path), ""
         with _using(self.path) as connection:
             head = _head(connection)
         self.total, self.adjacency = head.account.total, head.adjacency
@@ -197,6 +201,12 @@ class Ledger:
                 f"{quote(old.epsilon)}, delta = {quote(old.delta)}, slack = {quote(old.slack)}, "
                 f"{ledger.adjacency}"
             )
+        return ledger
+
+    def noted(self, note: str) -> Ledger:
+        """Return this ledger with a note for the releases that are recorded through it."""
+        ledger = copy(self)
+        ledger.note = note
         return ledger
 
     @property
@@ -253,7 +263,8 @@ class Ledger:
             budget, ValueError for a key that is recorded with another guarantee.
         """
         charge = Charge.of(epsilon, delta, mu)
-        words = tuple(map(str, (key or secrets.token_hex(8), statement, parameters, note)))
+        texts = (key or secrets.token_hex(8), statement, parameters, note or self.note)
+        words = tuple(map(str, texts))
         with _using(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             head = _head(connection)
@@ -303,7 +314,7 @@ class Ledger:
             protocol.epsilon if exact else proved.epsilon,
             proved.delta,
             key=key,
-            note=note or type(protocol).__name__,
+            note=note or self.note or type(protocol).__name__,
             statement="\n".join((proved.theorem, *map(str, proved.conditions))),
             parameters=getattr(protocol, "parameter_hash", ""),
         )

@@ -17,6 +17,7 @@ import pytest
 import ikos
 import ikos.baselines
 from ikos import Ball, Box, Categories, PrivateSum, PrivateVectorSum, SparseTernary
+from ikos.accounting import optimal_delta
 from ikos.baselines import (
     PROTOCOLS,
     Baseline,
@@ -38,6 +39,7 @@ from ikos.baselines import (
     measurement,
 )
 from ikos.data.domains import Bounds, Domain
+from ikos.deployment import Task
 from ikos.testing import DeterministicRandom
 
 SEARCHED = {"recursive-2", "recursive-3", "recursive-4", "correlated-noise"}
@@ -110,11 +112,12 @@ def test_all_of_them() -> None:
     of_categories = comparison(1000, 1, DELTA, domain=Categories([3, 4]))
     assert [row.key for row in of_categories] == [
         "central-gaussian",
+        "masked-vector-sum",
         "private-vector-sum",
         "frequency-estimation",
         "frequency-sets",
     ]
-    assert all("one question" in str(row.reason) for row in of_categories[2:])
+    assert all("one question" in str(row.reason) for row in of_categories[3:])
 
 
 @pytest.mark.points(0)
@@ -201,6 +204,7 @@ def test_progress() -> None:
         ({"protocols": 3}, TypeError, "protocols must be a sequence"),
         ({"protocols": [["private-sum"]]}, TypeError, "protocols must be a string"),
         ({"protocols": ["colision"]}, ValueError, "protocols must be one of"),
+        ({"releases": 0}, ValueError, "releases must be at least 1"),
         ({"progress": 3}, TypeError, "progress must"),
     ],
 )
@@ -208,6 +212,76 @@ def test_wrong_arguments_are_refused(change, error, text):
     given: dict[str, Any] = {"n": 100, "epsilon": 1, "delta": 1e-6}
     with pytest.raises(error, match=text):
         comparison(**given | change)
+
+
+# Several releases
+
+
+@pytest.mark.parametrize("key", ["private-sum", "central-discrete", "local-laplace"])
+def test_releases_that_are_not_accounted_for_compose_to_the_guarantee(key: str) -> None:
+    (row,) = comparison(1000, 1, DELTA, releases=52, protocols=[key])
+    assert row.protocol is not None
+    assert row.guarantee is not None
+    each = row.protocol.guarantee
+    assert each.epsilon > 1 / 52
+    together = optimal_delta(1, 52, each.epsilon, each.delta)
+    assert (row.guarantee.epsilon, row.guarantee.delta) == (1, together)
+    assert together <= DELTA
+    assert "52 reports per user in all" in " ".join(map(str, row.guarantee.conditions))
+    assert not any("one report per user" in str(one) for one in row.guarantee.conditions)
+    assert row.as_dict()["delta"] == together
+
+
+@pytest.mark.points(0)
+def test_releases_are_passed_to_those_that_account_for_them() -> None:
+    keys = ["central-gaussian", "private-vector-sum"]
+    central, ours = comparison(1000, 1, DELTA, domain=Box(3), releases=9, protocols=keys)
+    assert central.protocol == CentralGaussian(1000, Box(3), 1, DELTA, releases=9)
+    assert ours.protocol == PrivateVectorSum(1000, Box(3), 1, DELTA, releases=9)
+    assert ours.protocol is not None
+    assert ours.guarantee == ours.protocol.guarantee
+
+
+# Servers, trust and tasks
+
+
+@pytest.mark.points(0)
+def test_servers_who_is_trusted_and_how_it_is_deployed() -> None:
+    keys = ["central-laplace", "private-sum", "designated-noise", "privacy-blanket",
+            "local-laplace"]  # fmt: skip
+    rows = by_key(comparison(1000, 1, DELTA, protocols=keys))
+    sent = rows["private-sum"].messages
+    assert [rows[key].servers for key in keys] == [1, sent, rows[keys[2]].messages, 2, 1]
+    assert [rows[key].task for key in keys] == [None, "shares", None, None, None]
+    words = [str(rows[key].trusted) for key in keys]
+    assert words[0] == "curator: all values, noise"
+    assert words[1] == f"{(rows['private-sum'].servers or 0) - 1} shufflers: who sent what; " + (
+        "users: randomness"
+    )
+    assert words[2].startswith("first user: all noise; ")
+    assert words[3:] == ["shuffler: who sent what; users: randomness", "no one"]
+
+
+@pytest.mark.slow
+def test_tasks_have_the_transport_of_their_row() -> None:
+    keys = ["private-vector-sum", "masked-vector-sum", "frequency-estimation"]
+    for row in comparison(1000, 1, DELTA, domain=Categories([3]), protocols=keys):
+        task = Task.new(
+            1000, 1, DELTA, domain=Categories([3]), transport=row.task, min_honest=1000,
+            kem="x25519",
+        )  # fmt: skip
+        assert task.protocol.mse == pytest.approx(row.mse, rel=0.05)
+        if row.task == "shares":
+            assert task.columns == row.servers  # one more
+        if row.task == "frequencies":
+            assert task.parties == row.servers
+    signs = comparison(1000, 1, DELTA, domain=SparseTernary(6, 2), protocols=keys)
+    assert [row.task for row in signs] == [None] * 3
+
+
+def test_one_that_is_impossible_has_no_servers() -> None:
+    (row,) = comparison(5, 1, 0.01, protocols=["collision"])
+    assert (row.servers, row.trusted, row.task) == (None, None, None)
 
 
 # Measuring

@@ -55,6 +55,18 @@ def test_releases_are_entered(run, people, ledger, command):
     assert run(command, people, *given, "0.1", "--json").json["ledger"] is None
 
 
+def test_three_months_read_as_three_months(run, refused, people, ledger):
+    months = ["mean age, January", "mean age, February", "mean age, March"]
+    for month in months:
+        run("mean", people, *VALUES, "0.1", "--ledger", ledger.path, "--note", month)
+    run("histogram", people, *COUNTS, "0.1", "--ledger", ledger.path, "--note", "ages")
+    assert [entry.note for entry in ledger.entries] == [*months, "ages"]
+    shown = run("budget", "show", ledger.path).out
+    assert all(f"  {month}\n" in shown for month in months)
+    assert f"spent [{'#' * 16}{'.' * 24}] left\n" in shown
+    assert "--note needs --ledger" in refused("mean", people, *VALUES, "0.1", "--note", "March")
+
+
 @pytest.mark.parametrize("command", ["sum", "mean", "histogram"])
 def test_overspending_is_refused(refused, people, ledger, command):
     ledger.enter(Fraction(19, 20))

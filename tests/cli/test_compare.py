@@ -8,6 +8,7 @@ from fractions import Fraction
 import pytest
 
 from ikos import Ball, PrivateVectorSum, baselines
+from ikos.accounting import optimal_delta
 from ikos.baselines import comparison
 from ikos.testing import DeterministicRandom
 
@@ -148,6 +149,27 @@ def test_a_protocol_that_cannot_run_says_why(run, people, monkeypatch):
     result = run("compare", "--data", people, *DATA, "--json", warning=WARNING).json
     assert {row["reason"] for row in result["rows"]} == {"not enough memory for this"}
     assert all(row["mse"] for row in result["rows"])
+
+
+@pytest.mark.slow
+def test_a_year_of_weekly_histograms_is_one_table(run):
+    line = ("compare", "--users", "10^6", "--epsilon", "1", "--domain", "categories", "--sizes",
+            "1000", "--releases", "52", "--overhead", "48")  # fmt: skip
+    result = run(*line, "--json").json
+    assert result["releases"] == 52
+    rows = {row["key"]: row for row in result["rows"]}
+    assert {row["task"] for row in rows.values()} == {None, "shares", "masks", "frequencies"}
+    assert all(row["guarantee"]["delta"] <= 1e-12 * (1 + 1e-9) for row in rows.values())
+    assert all(row["bytes_per_user"] for row in rows.values())
+    text = run(*line).out
+    assert "for 52 releases together" in " ".join(text.split())
+    shown = {words[0]: words for words in map(str.split, text.splitlines()) if words}
+    for key, row in rows.items():
+        task = [row["task"]] if row["task"] else []
+        assert shown[key][8:] == [str(row["servers"]), *task, *row["trusted"].split()]
+    spent = " ".join(text.split()).split("may spend --epsilon ")[1].split()
+    assert optimal_delta(1, 52, float(spent[0]), float(spent[2])) <= 1e-12
+    assert float(spent[0]) == pytest.approx(0.02274, rel=1e-3)
 
 
 def test_weak_budgets_are_warned_of(run):

@@ -111,14 +111,16 @@ class TestNew:
         few = ("--users", "60", "--min-honest", "40", "--epsilon", "8", "--delta", "0.5")
         run(
             "task", "new", *few, "--categories", "yes, no,unknown", "--windows", "24", "--hours",
-            "1", "--ledger", tmp_path / "ledger", *addresses(9), "--output", folder, warning=LITTLE,
+            "1", "--ledger", tmp_path / "ledger", "--note", "votes", *addresses(9),
+            "--output", folder, warning=LITTLE,
         )  # fmt: skip
         task = read_task(folder)
         assert (task.domain.sizes, task.labels) == ((3,), ("yes", "no", "unknown"))
         assert (task.windows, task.period) == (24, 3600)
         assert len(set(task.public_keys)) == 24
         assert PartyConfig.read(folder / "analyzer").keys.remaining == set(range(24))
-        assert PartyConfig.read(folder / "analyzer").ledger == tmp_path / "ledger"
+        analyzer = PartyConfig.read(folder / "analyzer")
+        assert (analyzer.ledger, analyzer.note) == (tmp_path / "ledger", "votes")
         assert PartyConfig.read(folder / "shuffler-1").ledger is None
 
     def test_few_keys_of_the_other_kind(self, run, tmp_path):
@@ -150,6 +152,20 @@ class TestNew:
         assert found["bytes_per_shuffler"] == 500 * each
         assert found["bytes_per_client"] == found["shuffled"] * each + domain.dimension * width
         assert found["release_seconds"] > 0
+        assert found["disk_per_shuffler"] == 500 * (96 + each)
+        assert found["disk_analyzer"] == 500 * (96 + domain.dimension * width)
+
+    @pytest.mark.slow
+    def test_what_does_not_fit_is_refused_with_what_does(self, run, refused):
+        new = ("task", "new", "--dry-run", "--users", "10^6", "--min-honest", "90%", "--epsilon",
+               "1", "--delta", "1e-9", "--categories", "0..99")  # fmt: skip
+        first, *advice = refused(*new).strip().split("; ")
+        assert first.endswith(": a batch is at most 1,000,000,000 bytes")
+        assert [words.split()[1] for words in advice] == ["shares", "frequencies"]
+        for words in advice:
+            options, effect = words.split(" fits: ")
+            found = run(*new, *options.split(), "--json").json
+            assert effect == f"{found['bytes_per_client']:,} bytes per client"
 
     @pytest.mark.slow
     def test_masked_vectors(self, run, refused):

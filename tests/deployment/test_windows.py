@@ -162,8 +162,8 @@ def test_the_release_that_the_ledger_refuses_is_stopped_and_deleted(world, clock
     assert not calls
     assert [world.party(party, 2).state for party in range(7)] == ["stopped", *["deleted"] * 6]
     assert all(not world.party(party, 2).count("report") for party in range(7))
-    keys = [entry.key for entry in Ledger(tmp_path / "ledger").entries]
-    assert keys == [world.task.at(window).path for window in range(2)]
+    entries = [(entry.key, entry.note) for entry in Ledger(tmp_path / "ledger").entries]
+    assert entries == [(world.task.at(i).path, f"sums, window {i}") for i in range(2)]
 
 
 @pytest.mark.slow
