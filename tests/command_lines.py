@@ -20,7 +20,7 @@ PROGRAM = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "ikos"]
 BOUNDS = ("--column", "a", "--lower", "0", "--upper", "1", "--epsilon", "1", "--delta", "0.01")
 COUNT = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
 
-MANY = ("--protocol", "--shuffler")
+MANY = ("--protocol", "--shuffler", "--by", "--groups")
 """Options that can be given many times, by some commands."""
 
 

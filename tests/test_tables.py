@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from ikos._validation import NUMBER
 from ikos.data import table_files
 from ikos.data.table_files import ROWS_PER_BLOCK
-from ikos.data.tables import InvalidRow, open_column, read_column
+from ikos.data.tables import Cells, InvalidRow, open_column, open_columns, read_column
 
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 
@@ -326,6 +326,198 @@ class TestCsv:
     def test_the_census_file(self, adult):
         ages = read_column(adult, 1, header=False)
         assert (ages.size, ages.sum(), ages.min(), ages.max()) == (32561, 1256257, 17, 90)
+
+
+def same(found, expected):
+    """Whether arrays are equal, and their NaN at the same places."""
+    return found.tolist() == pytest.approx(expected, nan_ok=True, rel=0, abs=0)
+
+
+class TestMissing:
+    """Missing values are read as NaN on request; everything else is refused as before."""
+
+    @pytest.mark.parametrize("cell", ["", " ", '""', "NaN", "NA", "n/a", "null", "None"])
+    def test_as_programs_write_them(self, put, cell):
+        path = put(f"b,a\nx,1\ny,{cell}\nz,3\n")
+        assert same(read_column(path, "a", gaps=True), [1, math.nan, 3])
+        assert refusal(path).endswith("row 2 has no value in column 'a'")
+
+    @pytest.mark.parametrize(
+        ("na", "cell", "gone"),
+        [
+            (["-"], "-", True), (["-"], " - ", True), (["-"], "--", None), ([], "-", None),
+            (["Unknown"], "UNKNOWN", True), (["-999"], "-999", True), (["-999"], "-999.0", True),
+            (["-999"], "-9.99e2", True), (["-999"], "999", False), (["0"], "0.0", True),
+            (["."], ".", True), (["é"], "e\u0301", True),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("gaps", [False, True])
+    def test_as_a_reader_names_them(self, put, na, cell, gone, gaps):
+        path = put(f"a\n1\n{cell}\n3\n")
+        if gone is None:
+            assert "row 2 has a value in column 'a', not a" in refusal(path, na=na, gaps=gaps)
+        elif gone and not gaps:
+            assert refusal(path, na=na).endswith("row 2 has no value in column 'a'")
+        else:
+            expected = [1, math.nan if gone else float(cell), 3]
+            assert same(read_column(path, "a", na=na, gaps=gaps), expected)
+
+    def test_the_first_row_that_is_refused_is_named(self, put):
+        path = put('a\n1\n""\nx\n""\n')
+        assert "row 2 has no value" in refusal(path)
+        assert "row 3 has a value" in refusal(path, gaps=True)
+
+    def test_texts(self, put):
+        path = put("a,b\nx,1\n ,2\n-,3\nNA,4\n")
+        column = read_column(path, "a", texts=True, gaps=True, na=["-"])
+        assert column.tolist() == ["x", "", "", "NA"]
+        said = refusal(put("a,b\nx,1\n-,2\n"), texts=True, na=["-"])
+        assert said.endswith("row 2 has no value in column 'a'")
+
+    def test_parquet(self, pa, store):
+        for kind in (pa.float32(), pa.float64(), pa.int16(), pa.uint64(), pa.decimal128(9, 2)):
+            path = store([1, None, 7], kind)
+            assert same(read_column(path, "a", gaps=True), [1, math.nan, 7])
+            assert same(read_column(path, "a", gaps=True, na=["7", "x"]), [1, math.nan, math.nan])
+            assert "row 2 has no value" in refusal(path, na=["7"])
+            assert "row 2 has no value" in refusal(store([1, 7], kind), na=["7"])
+        assert "row 2 has no value" in refusal(store([1, 7], pa.uint8()), na=["7"], integers=True)
+        assert np.isnan(read_column(store([None], pa.null()), "a", gaps=True)).all()
+        assert "row 2 has a value in column 'a', not a finite" in refusal(
+            store([math.nan, math.inf]), gaps=True
+        )
+        words = read_column(store(["x", None, "-"]), "a", texts=True, gaps=True, na=["-"])
+        assert words.tolist() == ["x", "", ""]
+
+    def test_integers_of_any_size_have_no_gaps(self, put):
+        assert refusal(put("a\n1\n"), integers=True, gaps=True).startswith("gaps must be False")
+
+
+class TestNotation:
+    """Numbers as people write them, of which none is read in two ways."""
+
+    @pytest.mark.parametrize(
+        ("cell", "thousands", "decimal", "exact"),
+        [
+            ("1,234", ",", ".", 1234), ("1,234,567.5", ",", ".", 1234567.5),
+            ("-1,234", ",", ".", -1234),
+            ("1234", ",", ".", 1234), (" 12,345 ", ",", ".", 12345), ("1,234e2", ",", ".", 123400),
+            ("12,34", ",", ".", None), ("1,2345", ",", ".", None), (",123", ",", ".", None),
+            ("0,123", ",", ".", None), ("1,,234", ",", ".", None), ("1234,567", ",", ".", None),
+            ("1.234,5", ".", ",", 1234.5), ("1.234", ".", ",", 1234), ("1.23", ".", ",", None),
+            ("3,5", None, ",", 3.5), (",5", None, ",", 0.5), ("5,", None, ",", 5),
+            (",", None, ",", None), (" , ", None, ",", None),
+            ("3.5", None, ",", None), ("1,2,3", None, ",", None), ("1 234", " ", ".", 1234),
+            ("1\u202f234", "\u202f", ".", 1234), ("1'234", "'", ".", 1234),
+            ("1 23", " ", ".", None),
+            ("1e3", None, ",", 1000), ("1_000", ",", ".", None), ("", ",", ".", math.nan),
+            ("n/a", ",", ".", math.nan), ("-", ",", ".", math.nan), ("-9", ",", ".", math.nan),
+        ],
+    )  # fmt: skip
+    def test_numbers(self, put, cell, thousands, decimal, exact):
+        path = put(f'b;a\nx;"7"\ny;"{cell}"\n')
+        given = {"delimiter": ";", "thousands": thousands, "decimal": decimal, "na": ["-", "-9"]}
+        if exact is None:
+            assert "row 2 has a value in column 'a', not a" in refusal(path, gaps=True, **given)
+            return
+        assert same(read_column(path, "a", gaps=True, **given), [7, exact])
+        if isinstance(exact, int):
+            assert read_column(path, "a", integers=True, **given).tolist() == [7, exact]
+
+    @given(st.text(alphabet=st.sampled_from("0123456789+-.,eE ;x"), max_size=9))
+    def test_what_is_read_has_groups_of_three(self, cell):
+        """Without its separators it is the same decimal number, or it is refused."""
+        notation = table_files.Notation(thousands=",")
+        found = table_files._csv_values(notation, Cells("a"), [cell])
+        parts = (
+            cell.strip(" \t").lstrip("+-").partition(".")[0].lower().partition("e")[0].split(",")
+        )
+        grouped = len(parts) > 1 and parts[0][:1] not in ("", "0") and len(parts[0]) < 4
+        grouped = grouped and {len(part) for part in parts[1:]} == {3}
+        plain = table_files._doubles([cell.replace(",", "")])
+        if found is not None:
+            assert found.tolist() == plain.tolist()
+        assert (found is not None) == (plain is not None and ("," not in cell or grouped))
+
+    def test_what_helps_is_said(self, put):
+        said = refusal(put('a\n"1,234"\n'))
+        assert "; thousands=',' if commas separate thousands; decimal=',' if they" in said
+        assert "decimal=','" not in refusal(put('a\n"1,2,3"\n'), decimal=",")
+
+    def test_arguments(self, put, store):
+        path = put("a\n1\n")
+        for wrong, said in (
+            ({"thousands": ".", "decimal": "."}, "thousands must not be the decimal point"),
+            ({"thousands": "1"}, "thousands must be one character"),
+            ({"decimal": ";"}, "decimal must be one of"),
+        ):
+            assert said in refusal(path, **wrong)
+        for option in ("thousands", "decimal"):
+            said = refusal(store([1.0]), **{option: ","})
+            assert said.startswith(f"{option} must be left out for")
+
+
+class TestSeveralColumns:
+    """They are read together: values of one row stay in one row, or nothing is read."""
+
+    COLUMNS = (Cells("a"), Cells("b", texts=True), Cells("c", texts=True))
+
+    def joined(self, path, columns=COLUMNS, **options):
+        blocks = list(open_columns(path, columns, gaps=True, **options).row_blocks())
+        return [np.concatenate(column).tolist() for column in zip(*blocks, strict=True)]
+
+    def test_rows_stay_together(self, put, monkeypatch):
+        monkeypatch.setattr(table_files, "_CSV_ROWS_PER_BLOCK", 7)
+        rows = [(f"{i % 5 and i}", f"u{i}", "" if i % 3 else f"v{i}") for i in range(1, 100)]
+        rows = [("", *row[1:]) if row[0] == "0" else row for row in rows]
+        for part in range(3):
+            text = "".join(f"{b},{c},{a}\n" for a, b, c in rows[part * 33 : part * 33 + 33])
+            put("b,c,a\n" + text, f"p{part}.csv")
+        folder = put("b,c,a\n", "p3.csv").parent
+        a, b, c = self.joined(folder)
+        numbers = [float(row[0] or "nan") for row in rows]
+        assert (same(np.array(a), numbers), b, c) == (
+            True, [row[1] for row in rows], [row[2] for row in rows],
+        )  # fmt: skip
+        headless = put("1,x,y\n2,z,\n", "u/u.csv")
+        columns = (Cells("1"), Cells(2, texts=True), Cells(1))
+        assert self.joined(headless, columns, header=False) == [[1, 2], ["x", "z"], [1, 2]]
+
+    def test_a_refused_row_is_that_of_its_column(self, put):
+        def no(texts, _before):
+            raise InvalidRow(1, "which is refused")
+
+        path = put("b,a,c\nu,1,v\nw,2,x\n")
+        columns = (Cells("a"), Cells("b", texts=True, looks=(no,)))
+        with pytest.raises(ValueError, match="row 2 has a value in column 'b', which is refused"):
+            self.joined(path, columns)
+        for text, said in (
+            ("b,a,c\nu,1,v\nw,x,x\n", "row 2 has a value in column 'a', not"),
+            ("b,a\nu,1\n", "no column 'c'"),
+            ("b,a,c\nu,1,v\nw,2\n", "row 2 has 2 cells, not 3"),
+        ):
+            with pytest.raises(ValueError, match=said):
+                self.joined(put(text))
+        with pytest.raises(ValueError, match="row 1 has no value in column 'b'"):
+            list(open_columns(put("a,b,c\n1,,x\n"), self.COLUMNS).row_blocks())
+
+    def test_columns_are_checked(self, put):
+        path = put("1,x\n")
+        with pytest.raises(ValueError, match=r"columns\[1\] must be a number counted from 1"):
+            self.joined(path, (Cells("1"), Cells("x")), header=False)
+        with pytest.raises(ValueError, match="no column 3; it has 2"):
+            self.joined(path, (Cells("1"), Cells("3")), header=False)
+
+    def test_parquet(self, pa, tmp_path):
+        from pyarrow import parquet
+
+        table = pa.table({"c": ["x", None, "z"], "a": [1, None, 3], "b": ["u", "v", ""]})
+        parquet.write_table(table, tmp_path / "t.parquet", row_group_size=2)
+        a, b, c = self.joined(tmp_path / "t.parquet")
+        assert same(np.array(a), [1, math.nan, 3])
+        assert (b, c) == (["u", "v", ""], ["x", "", "z"])
+        with pytest.raises(ValueError, match="column 'c' holds string, not numbers"):
+            self.joined(tmp_path / "t.parquet", (Cells("a"), Cells("c")))
 
 
 class TestParquet:

@@ -30,6 +30,7 @@ MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OS
 
 PARAMETERS = {
     "n": "users", "m": "messages", "q": "modulus", "timeout": "wait", "header": "no_header",
+    "missing": "on_missing", "columns": "by",
 }  # fmt: skip
 """Parameters of the library whose options have other names."""
 
@@ -168,7 +169,8 @@ def problem(error: BaseException) -> str:
 def in_options(error: BaseException) -> str:
     """Return the message of an exception, with options instead of the library's parameters.
 
-    The message is unchanged if the command lacks an option for one of its parameters.
+    The message is unchanged if the command lacks an option for one of its parameters; advice of
+    which it lacks the option is left out.
     """
     from ikos._validation import InvalidType, InvalidValue
 
@@ -178,8 +180,9 @@ def in_options(error: BaseException) -> str:
     options = [word if i % 2 else _option(word) for i, word in enumerate(names)]
     subject = "".join(map(str, options)) if all(options) else error.parameter
     advice = (
-        f"{_option(argument) or argument}{'' if value is True else ' ' + _in_shell(value)} {effect}"
+        f"{option}{'' if value is True else ' ' + _in_shell(value)} {effect}"
         for argument, value, effect in error.advice
+        if (option := _option(argument))
     )
     return "; ".join((" ".join(filter(None, (subject, error.what))), *advice))
 
@@ -187,7 +190,8 @@ def in_options(error: BaseException) -> str:
 def _option(parameter: str) -> str | None:
     """Return the running command's option for a parameter, or for a place in it."""
     context = click.get_current_context(silent=True)
-    name = PARAMETERS.get(parameter, parameter).partition("[")[0]
+    name = parameter.partition("[")[0]
+    name = PARAMETERS.get(name, name)
     params = context.command.params if context else ()
     options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name == name)
     return next(options, None)

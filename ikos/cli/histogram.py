@@ -15,7 +15,7 @@ from ikos.cli import release
 from ikos.cli.errors import Command, clipped
 from ikos.cli.options import CLEAR_SHARE, from_option, takes
 from ikos.cli.output import at_least
-from ikos.cli.types import BINS, Honest, Number, check_labels
+from ikos.cli.types import BINS, Honest, Number
 from ikos.results.report import Field, Report, values
 
 if TYPE_CHECKING:
@@ -238,29 +238,7 @@ def _labelled(
     """Return the categories, and each user's category."""
     import numpy as np
 
-    from ikos.data.domains import CategoryLabels
-    from ikos.data.tables import InvalidRow
-
-    known = CategoryLabels("categories", labels)
-    if other is not None:
-        labels = [*labels, other]
-    check_labels("--categories" if other is None else "--categories and --other", labels)
-    names = np.array(labels, dtype=object)
-    fits = False
-
-    def categorized(cells: NDArray[Any], _before: int) -> NDArray[Any]:
-        nonlocal fits
-        places = known.places(cells.tolist())
-        if (missing := places == CategoryLabels.MISSING).any():
-            raise InvalidRow(int(np.argmax(missing)))
-        others = places == CategoryLabels.OTHER
-        if other is None and others.any():
-            reason = "which is not one of the --categories; use --other NAME to count such values"
-            raise InvalidRow(int(np.argmax(others)), reason)
-        fits |= not others.all()
-        return names[places]  # others are the last: OTHER is -1
-
-    cells = np.concatenate(release.blocks(source.values.seen(categorized)))
-    if not fits:
-        raise click.UsageError(f"no value of {source.which} is one of the --categories")
-    return labels, cells
+    labelled = release.Labelled("--categories", labels, other)
+    cells = np.concatenate(release.blocks(source.values.seen(labelled)))
+    labelled.check(source.column)
+    return [*labels, *([] if other is None else [other])], cells

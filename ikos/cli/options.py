@@ -70,6 +70,28 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--show-values": _flag(
         "Let error messages quote values of the table. Use only with your own data."
     ),
+    "--na": _known(
+        types.LABELS, "Cells that also mean a missing value, e.g. n/a,- or -999. Empty ones do, "
+        "and among numbers NaN, NA, N/A, null and None.", metavar="LIST",
+    ),
+    "--thousands": _known(
+        None, "Character that separates groups of three digits in CSV files, e.g. a comma.",
+        metavar="CHARACTER",
+    ),
+    "--decimal": _known(click.Choice([".", ","]), "Decimal mark in CSV files.", "."),
+    "--on-missing": _known(
+        types.MISSING, "Refuse missing values; exclude them, where who has a value is protected "
+        "too; or a public number that stands for each.", default="refuse",
+        metavar="[refuse|exclude|NUMBER]",
+    ),
+    "--by": _known(
+        None, "Column of the groups' labels, as --column; if repeated, a group is a combination of "
+        "labels. The groups of users are protected too.", multiple=True, metavar="NAME",
+    ),
+    "--groups": _known(
+        types.LABELS, "Public labels of the --by column, written as --categories; repeated for "
+        "each --by.", multiple=True, metavar="LIST",
+    ),
     "--on-out-of-range": _known(
         click.Choice(["reject", "clamp"]),
         "Refuse values outside the bounds, or move them to the nearest bound.", "reject",

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from ikos.cli.options import check_bounds, from_option
 from ikos.cli.output import plain, power_text, progress
-from ikos.cli.types import TABLE
+from ikos.cli.types import TABLE, check_labels
 from ikos.results.report import Field, digits
 
 if TYPE_CHECKING:
@@ -45,13 +46,13 @@ SUM_KEYS = [
     Field("out_of_range", "reject or clamp", value="rule.out_of_range"),
     Field("messages", "messages per user: shuffled, clear, and what they prove",
           value="protocol.messages"),
-    Field("shuffler", "parallel or single", value="transport.trust.shuffler"),
+    Field("shuffler", "parallel or single", value="trust.shuffler"),
     Field("clear_share", "whether one message per user bypasses the shufflers",
-          value="transport.trust.clear_share"),
+          value="trust.clear_share"),
     Field("modulus", "order of the group of the shares, a string of digits"),
-    Field("min_honest", "honest users that the guarantee counts on", value="protocol.min_honest"),
+    Field("min_honest", "honest users that the guarantee counts on"),
     Field("corrupt_shufflers", "number of shufflers that may collude with the analyzer",
-          value="transport.trust.corrupt_shufflers"),
+          value="trust.corrupt_shufflers"),
 ]  # fmt: skip
 """The keys of releases of sums."""
 
@@ -68,6 +69,8 @@ class Estimate:
         """Return the number to three digits of its uncertainty."""
         from ikos.results.text import figures
 
+        if math.isnan(self.value):
+            return "none"
         scale = (self.interval.high - self.interval.low) / 2
         if all(float(one).is_integer() for one in (self.value, *self.interval)):
             scale = max(scale, 100.0)  # no decimals
@@ -106,7 +109,12 @@ class Source:
     @property
     def which(self) -> str:
         """The column, in words."""
-        return f"column {self.column}" if self.column.isdigit() else f"column {self.column!r}"
+        return named(self.column)
+
+
+def named(column: str) -> str:
+    """Return a column in words."""
+    return f"column {column}" if column.isdigit() else f"column {column!r}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,15 +126,24 @@ class TableRequest:
     no_header: bool
     delimiter: str | None
     show_values: bool
+    na: list[str] | None = None
+    thousands: str | None = None
+    decimal: str | None = None
 
-    def source(self, *, integers: bool = False, texts: bool = False) -> Source:
-        """Open the table."""
+    @property
+    def format(self) -> dict[str, Any]:
+        """How the table is written."""
+        return {
+            "header": not self.no_header, "delimiter": self.delimiter, "na": self.na or (),
+            "thousands": self.thousands, "decimal": self.decimal or ".",
+            "show_values": self.show_values,
+        }  # fmt: skip
+
+    def source(self, **options: Any) -> Source:
+        """Open the table, with further options of `open_column`."""
         from ikos.data.tables import open_column
 
-        column = open_column(
-            self.file, self.column, header=not self.no_header, delimiter=self.delimiter,
-            show_values=self.show_values, integers=integers, texts=texts,
-        )  # fmt: skip
+        column = open_column(self.file, self.column, **self.format, **options)
         return Source(self.file, self.column, column)
 
 
@@ -143,7 +160,8 @@ class BoundedRequest(TableRequest):
 class Rule:
     """Checks of values before they are encoded, also applied by workers of a cluster.
 
-    With ``exact``, values are integers of any size, returned less the lower bound.
+    Missing values, NaN, become the ``fill``, or stay. With ``exact``, values are integers of any
+    size, returned less the lower bound.
     """
 
     lower: float | int
@@ -151,6 +169,7 @@ class Rule:
     clamp: bool = False
     integers: bool = False
     exact: bool = False
+    fill: float | None = None
 
     @classmethod
     def of(cls, request: BoundedRequest, *, integers: bool = False, exact: bool = False) -> Rule:
@@ -164,12 +183,19 @@ class Rule:
         """Whether values outside the bounds are clamped or rejected."""
         return "clamp" if self.clamp else "reject"
 
+    def filled(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return values with missing ones replaced."""
+        import numpy as np
+
+        return values if self.fill is None else np.where(np.isnan(values), self.fill, values)
+
     def __call__(self, values: NDArray[Any], _before: int) -> NDArray[Any]:
         """Return a block of values within the bounds, or refuse one of them."""
         import numpy as np
 
         from ikos.data.tables import InvalidRow
 
+        values = self.filled(values)
         if self.exact and max(-self.lower, self.upper) >= 1 << 62:  # differences may not fit
             values = values.astype(object)
         outside = (values < self.lower) | (values > self.upper)
@@ -180,7 +206,7 @@ class Rule:
                 "every value, or --on-out-of-range clamp",
             )
         inside = np.clip(values, self.lower, self.upper) if outside.any() else values
-        if self.integers and (broken := inside != np.floor(inside)).any():
+        if self.integers and (broken := np.floor(inside) < inside).any():  # not of NaN
             reason = "which is not an integer, although --integers was given"
             raise InvalidRow(int(np.argmax(broken)), reason)
         return inside - self.lower if self.exact else inside
@@ -198,6 +224,7 @@ class Truth:
         """Return a column checked by the rule, adding up its true values as it is read."""
 
         def look(values: NDArray[Any], before: int) -> NDArray[Any]:
+            values = rule.filled(values)
             inside = rule(values, before)
             self.total += float(inside.sum())
             self.before_clamping += float(values.sum())
@@ -214,6 +241,52 @@ def read(column: Column, rule: Rule, truth: Truth | None = None) -> tuple[int, A
         return column.rows, checked
     parts = blocks(checked)
     return sum(part.size for part in parts), (parts.popleft() for _ in range(len(parts)))
+
+
+@dataclass
+class Labelled:
+    """Replaces texts by their labels as they are read, and refuses those that have none.
+
+    Missing texts become None where there may be ``gaps``, and are refused elsewhere.
+    """
+
+    option: str
+    labels: list[str]
+    other: str | None
+    gaps: bool = False
+    fits: bool = False
+    """Whether a text was one of the labels."""
+
+    def __post_init__(self) -> None:
+        from ikos.data.domains import CategoryLabels
+
+        name = self.option.removeprefix("--")
+        self._known = CategoryLabels(name, self.labels)
+        every = self.labels if self.other is None else [*self.labels, self.other]
+        check_labels(self.option if self.other is None else f"{self.option} and --other", every)
+
+    def __call__(self, cells: NDArray[Any], _before: int) -> NDArray[Any]:
+        """Return the labels of a block."""
+        import numpy as np
+
+        from ikos.data.domains import CategoryLabels
+        from ikos.data.tables import InvalidRow
+
+        places = self._known.places(cells.tolist())
+        if (missing := places == CategoryLabels.MISSING).any() and not self.gaps:
+            raise InvalidRow(int(np.argmax(missing)))
+        others = places == CategoryLabels.OTHER
+        if self.other is None and others.any():
+            reason = f"which is not one of the {self.option}; use --other NAME to count such values"
+            raise InvalidRow(int(np.argmax(others)), reason)
+        self.fits |= bool((places >= 0).any())
+        # MISSING is -2, OTHER -1
+        return np.array([*self.labels, None, self.other], dtype=object)[places]
+
+    def check(self, column: str) -> None:
+        """Refuse a column of which no text was one of the labels."""
+        if not self.fits:
+            raise click.UsageError(f"no value of {named(column)} is one of the {self.option}")
 
 
 def blocks(column: Column) -> deque[NDArray[Any]]:
@@ -279,6 +352,16 @@ class SumOutcome:
         return self.protocol.transport
 
     @property
+    def trust(self) -> Any:
+        """The parties that it relies on."""
+        return cast(Any, self.transport).trust
+
+    @property
+    def min_honest(self) -> int:
+        """Number of honest users that the guarantee counts on."""
+        return self.protocol.min_honest
+
+    @property
     def modulus(self) -> str:
         """Order of the group of the shares, in digits."""
         return digits(self.transport.group.q)
@@ -310,13 +393,29 @@ def notes_of(outcome: SumOutcome) -> list[str]:
     rule = outcome.rule
     notes = guarantee_notes(outcome.guarantee)
     notes.append(
-        f"The number of users, {outcome.users:,}, and the bounds, {_shown(rule.lower)} and "
-        f"{_shown(rule.upper)}, are public and not protected."
+        f"The number of users, {outcome.users:,}, and the bounds, {bounds(rule)}, are public and "
+        "not protected."
     )
+    sent = f"{outcome.cost}, integers modulo {power_text(outcome.transport.group.q)}"
+    return [*notes, *rule_notes(rule), f"Sent, in a simulation of all parties: {sent}."]
+
+
+def bounds(rule: Rule) -> str:
+    """Return the bounds for people."""
+    return f"{_shown(rule.lower)} and {_shown(rule.upper)}"
+
+
+def rule_notes(rule: Rule) -> list[str]:
+    """Return what a rule may have changed."""
+    notes = []
     if rule.clamp:
         notes.append(
             "Values outside the bounds were moved to the nearest bound. Their number, which is "
             "not private, is not shown."
         )
-    sent = f"{outcome.cost}, integers modulo {power_text(outcome.transport.group.q)}"
-    return [*notes, f"Sent, in a simulation of all parties: {sent}."]
+    if rule.fill is not None:
+        notes.append(
+            f"The value {_shown(rule.fill)}, which is public, stands for each missing one. Their "
+            "number, which is not private, is not shown."
+        )
+    return notes

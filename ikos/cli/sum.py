@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import click
 
-from ikos.cli import release
+from ikos.cli import groups, release
 from ikos.cli.errors import Command
 from ikos.cli.options import CLEAR_SHARE, connected, from_option, takes
 from ikos.cli.output import plain, progress
@@ -17,8 +17,6 @@ from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ikos.results.guarantees import SecureGuarantee
     from ikos.results.sums import SumResult
     from ikos.sums import PrivateSum, SecureSum
@@ -26,8 +24,8 @@ if TYPE_CHECKING:
 
 KEYS = [
     *release.SUM_KEYS,
-    Field("sum", "the estimate of the sum, in the data's units, unbiased and not clipped",
-          value="sum.value"),
+    Field("sum", "the estimate of the sum, in the data's units, unbiased and not clipped; with "
+          "--by null, as are all estimates beside those in rows", value="sum.value"),
     Field("sum_low", "lower end of its interval", value="sum.interval.low"),
     Field("sum_high", "upper end of its interval", value="sum.interval.high"),
     Field("mean", "the estimate of the mean", value="mean.value"),
@@ -35,50 +33,44 @@ KEYS = [
     Field("mean_high", "upper end of its interval", value="mean.interval.high"),
     Field("confidence", "confidence level of the intervals", value="request.confidence"),
     Field("standard_error", "bound on the root mean squared error of the sum",
-          value="result.standard_error"),
+          "with --by and --on-missing exclude null"),
     Field("epsilon", "epsilon of the guarantee", value="guarantee.epsilon"),
     Field("delta", "proved delta; 1 without a proof"),
     Field("requested_delta", "the delta requested", value="request.delta"),
-    Field("precision", "steps of the encoding between the bounds", value="protocol.precision"),
+    Field("precision", "steps of the encoding between the bounds"),
     Field("integers", "whether values were taken as integers, without rounding",
           value="request.integers"),
     Field("wrap_probability", "bound on the probability that the estimate wrapped around",
           value="result.error.wrap_probability"),
+    *groups.KEYS,
+    *groups.fields("count", "with --on-missing exclude and without --by, "),
+    *groups.fields("missing", "without --by, "),
     release.LEDGER,
     Field("not_private", "with --show-true, the true values: true_sum, true_mean, sum_error, "
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
-SECTIONS = {"column": "Values", "epsilon": "Privacy", "precision": "Protocol",
-            "threads": "Where to run", "confidence": "Output"}  # fmt: skip
+SECTIONS = groups.SECTIONS | {"threads": "Where to run"}
 
 EXAMPLES = """\b
 Examples
   ikos {0} people.csv --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+  ikos {0} people.csv --column age --by region --groups north,south \\
+      --lower 0 --upper 100 --epsilon 1 --delta 1e-9 --on-missing exclude
   grep -v '^#' people.csv | ikos {0} - --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSumRequest(release.BoundedRequest):
+class PrivateSumRequest(groups.GroupedRequest):
     """Options of private sums and means."""
 
-    integers: bool
-    epsilon: Fraction = from_option(required=True)
-    delta: Fraction = from_option(required=True)
-    ledger: Path | None
-    note: str | None
-    min_honest: int | Fraction | None
-    corrupt_shufflers: int
     precision: int | None
     modulus: int | None
     messages: int | None
     unproved: bool
-    analysis: str
-    shuffler: str
-    clear_share: bool = from_option(CLEAR_SHARE)
     threads: int | None
     workers: int | None
     scheduler: str | None
@@ -94,10 +86,18 @@ class PrivateSumRequest(release.BoundedRequest):
         return PrivateSum(
             users, self.epsilon, self.delta, lower=self.lower, upper=self.upper,
             integers=self.integers, precision=self.precision, modulus=self.modulus,
-            messages=self.messages, analysis=self.analysis, shuffler=self.shuffler,
-            clear_share=self.clear_share, min_honest=Honest.of(self.min_honest, users),
-            corrupt_shufflers=self.corrupt_shufflers,
+            messages=self.messages, **self.trust(users),
         )  # fmt: skip
+
+    def check_together(self) -> None:
+        """Refuse options of the sum of all users where there are several sums."""
+        for name in (
+            "precision", "modulus", "messages", "unproved", "threads", "workers", "scheduler",
+            "show_true",
+        ):  # fmt: skip
+            if getattr(self, name):
+                option = f"--{name.replace('_', '-')}"
+                raise click.UsageError(f"{option} is not for --by and --on-missing exclude")
 
 
 @dataclass(frozen=True)
@@ -108,11 +108,23 @@ class PrivateOutcome(release.SumOutcome):
     result: SumResult
     ledger: Ledger | None
     truth: release.Truth | None
+    count: ClassVar[None] = None
+    missing: ClassVar[None] = None
 
     @property
     def delta(self) -> float:
         """The proved delta."""
         return self.result.guarantee.delta if self.protocol.guarantee.proved else 1.0
+
+    @property
+    def precision(self) -> int:
+        """Steps of the encoding between the bounds."""
+        return cast("PrivateSum", self.protocol).precision
+
+    @property
+    def standard_error(self) -> float:
+        """Bound on the root mean squared error of the sum."""
+        return self.result.standard_error
 
     @property
     def sum(self) -> release.Estimate:
@@ -139,8 +151,9 @@ class PrivateOutcome(release.SumOutcome):
 
 def _released(request: PrivateSumRequest) -> PrivateOutcome:
     """Release the sum of a column."""
-    rule = release.Rule.of(request, integers=request.integers)
-    source, ledger = request.source(), release.opened(request.ledger, request.note)
+    rule = request.rule
+    source = request.source(gaps=request.fill is not None)
+    ledger = release.opened(request.ledger, request.note)
     truth = release.Truth() if request.show_true else None
     with connected(request.workers, request.scheduler) as cluster:
         users, column = release.read(source.values, rule, truth)
@@ -186,23 +199,53 @@ def _warnings(outcome: PrivateOutcome) -> list[str]:
     return warnings
 
 
+def _released_together(request: PrivateSumRequest, quantities: str) -> Report:
+    """Release several sums and means, or those of users who have a value."""
+    from ikos.statistics import mean
+
+    request.check_together()
+    ledger = release.opened(request.ledger, request.note)
+    values_read, arguments = request.arguments()
+    result = mean(values_read, **arguments, ledger=ledger)
+    rows = groups.Estimates.of(result, request.confidence, getattr(result, "groups", [None]))
+    total = {} if request.by else {name: getattr(rows[0], name) for name in groups.MEANINGS}
+    outcome = groups.Outcome(request, request.confidence, result.private, ledger, **total)
+    shown = [*quantities.split(" and "), "count", "missing"]
+    columns, table = release.COLUMNS, [getattr(rows[0], name) for name in shown]
+    if request.by:
+        table, columns = (
+            rows,
+            [
+                one if one.key.partition("_")[0] in ("group", *shown) else replace(one, title=None)
+                for one in groups.COLUMNS
+            ],
+        )
+    return Report(
+        f"Private {quantities} of {request.which}", columns, table, outcome.notes,
+        values(KEYS, outcome), outcome.warnings,
+    )  # fmt: skip
+
+
 def _command(name: str, quantities: str) -> click.Command:
     """Return the command that releases a sum or a mean."""
 
     @click.command(
-        name, cls=Command, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS,
-        epilog=EXAMPLES.format(name),
+        name, cls=Command, sections=SECTIONS, keys=KEYS,
+        columns=[*release.COLUMNS, *groups.COLUMNS], epilog=EXAMPLES.format(name),
         help=f"""Release a differentially private {quantities} of a table column.
 
         TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such files, or - for
         CSV from standard input. All users, shufflers and the analyzer are simulated here, or on a
-        cluster. The bounds must not be taken from the data: they are public, as is the number of
-        rows. Every further release about the same users adds to their privacy loss.""",
+        cluster. The bounds and the groups must not be taken from the data: they are public, as is
+        the number of rows. {groups.TOGETHER} Every further release about the same users adds to
+        their privacy loss.""",
     )  # fmt: skip
     @release.of_table
     @release.nothing_released()
     @takes(PrivateSumRequest)
     def command(request: PrivateSumRequest) -> Report:
+        if request.by or request.excluded or request.groups or request.other is not None:
+            return _released_together(request, quantities)
         outcome = _released(request)
         proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
         title = f"{proved} {quantities} of {outcome.source.which}"

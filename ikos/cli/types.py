@@ -144,6 +144,16 @@ class BlockLength(click.Choice):  # type: ignore[type-arg]
         return super().convert(value, param, ctx)
 
 
+class OnMissing(click.Choice):  # type: ignore[type-arg]
+    """What happens to missing values: a word, or the number that stands for each."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word or the number."""
+        if str(value)[:1] in "+-.0123456789":
+            return BOUND.convert(value, param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Numbers(click.ParamType):  # type: ignore[type-arg]
     """Numbers separated by commas, as a tuple."""
 
@@ -299,10 +309,12 @@ FILE = Named(dir_okay=False, path_type=Path)
 FOLDER = Named(path_type=Path)
 INTEGER = Number(-(1 << 65536), 1 << 65536, kind=int)
 LABELS = LabelList()
+MISSING = OnMissing(["refuse", "exclude"])
 MODULUS = Whole(2, 1 << 65600)  # for sums of any number of such integers
 MOMENT = DateTime()
 NAME = {"analysis": click.Choice(ANALYSES), "shuffler": click.Choice(SHUFFLERS)}
 NORM = Number(above=0, high="1e99", kind=float)
+PORTIONS = Numbers(Number(above=0, below=1, kind=float))
 POSITIVE = Number(above=0, high=10**6, kind=float)
 SECONDS = Number(0, 10**6, kind=float)
 SIGMA = Number(above=0, high=10**6)

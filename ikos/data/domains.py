@@ -624,20 +624,21 @@ class CategoryLabels:
     OTHER, MISSING = -1, -2
 
     def __init__(self, name: str, labels: Sequence[str]) -> None:
-        keys = list(map(self._key, labels))
+        keys = list(map(self.key, labels))
         self._numbers = not any(isinstance(key, str) for key in keys)
         self._places = {key: place for place, key in enumerate(keys)}
         if len(self._places) != len(keys):
             raise InvalidValue(name, f"must be distinct, also as numbers, got {quote(labels)}")
 
     @staticmethod
-    def _key(text: str) -> str | Decimal:
+    def key(text: str) -> str | Decimal:
+        """Return what two strings have in common if they are the same."""
         # whatever a caller has set, exact; or if an exponent is too long NaN, which equals nothing
         number = Decimal(text, Context(traps=[])) if NUMBER.fullmatch(text) else None
         return normalize("NFC", text) if number is None else number
 
     def _place(self, text: str) -> int:
-        place = self._places.get(self._key(text), self.OTHER)
+        place = self._places.get(self.key(text), self.OTHER)
         lost = not text or (self._numbers and text.casefold() in NO_VALUE)
         return self.MISSING if lost and place == self.OTHER else place
 

@@ -1,7 +1,8 @@
 """Pieces of table files, read in blocks: the formats, CSV and Parquet.
 
 Skipping, guessing or coercing a cell would silently change a user's value, so a cell that is not
-plainly a number is refused, with its file and row. A new file format is a new entry of ``FORMATS``.
+plainly a number is refused, with its file and row; so is a missing one, unless it was asked for.
+All columns of a part are read in one pass. A new file format is a new entry of ``FORMATS``.
 """
 
 from __future__ import annotations
@@ -9,21 +10,24 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import math
 import os
+import re
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from itertools import chain, islice
+from itertools import chain, compress, islice
 from typing import Any, BinaryIO
 from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import NO_VALUE, InvalidValue, quote, text_of, whole_number
+from ikos._validation import NO_VALUE, NUMBER, InvalidValue, quote, text_of, whole_number
+from ikos.data.domains import CategoryLabels
 
 ROWS_PER_BLOCK = 1 << 17
 """Largest number of rows in a block: 1 MiB of doubles."""
@@ -48,6 +52,9 @@ Look = Callable[[NDArray[Any], int], NDArray[Any]]
 
 It returns a block of the same size, or raises `InvalidRow`."""
 
+Block = tuple[NDArray[Any], ...]
+"""Values of the same rows: an array for each column."""
+
 
 class InvalidRow(ValueError):  # noqa: N818
     """Raised by a ``Look``: the refused ``row`` of its block and, unless it has no value, why."""
@@ -55,6 +62,79 @@ class InvalidRow(ValueError):  # noqa: N818
     def __init__(self, row: int, why: str | None = None) -> None:
         super().__init__(row, why)
         self.row, self.why = row, why
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How cells are written: those without a value, and numbers.
+
+    Beside empty cells, and in columns of numbers `NO_VALUE`, those in ``na`` have no value: by
+    their text, whatever the case, or if they are numbers, by their number. Such ``gaps`` are NaN or
+    empty strings; without ``gaps``, they are refused. The other attributes are as for
+    `open_column`.
+    """
+
+    gaps: bool = False
+    na: frozenset[str | Decimal] = frozenset()
+    thousands: str | None = None
+    decimal: str = "."
+
+    @classmethod
+    def of(cls, gaps: bool, na: Sequence[str], thousands: str | None, decimal: str) -> Notation:
+        """Return a notation with the keys of cells that have no value."""
+        return cls(
+            gaps, frozenset(CategoryLabels.key(one.casefold()) for one in na), thousands, decimal
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether numbers are written as in programs."""
+        return self.thousands is None and self.decimal == "."
+
+    @property
+    def codes(self) -> list[float]:
+        """The numbers that mean no value."""
+        return [float(one) for one in self.na if isinstance(one, Decimal)]
+
+    def lacks(self, cell: str, *, text: bool) -> bool:
+        """Whether a cell has no value."""
+        word = cell.strip().casefold()
+        return not word or (not text and word in NO_VALUE) or CategoryLabels.key(word) in self.na
+
+    def plain(self, cells: Sequence[str]) -> Sequence[str]:
+        """Return cells with numbers as in programs; what looks like one and is not is a ``?``."""
+        if self.is_plain:
+            return cells
+        mark, point = re.escape(self.thousands or ""), re.escape(self.decimal)
+        whole = rf"[1-9][0-9]{{0,2}}(?:{mark}[0-9]{{3}})+|[0-9]*" if mark else "[0-9]*"
+        number = re.compile(rf"([+-]?)({whole})(?:{point}([0-9]*))?([eE][+-]?[0-9]+)?")
+
+        def rewritten(cell: str) -> str:
+            text = cell.strip(" \t")
+            if text and (match := number.fullmatch(text)):
+                sign, digits, fraction, power = match.groups(default="")
+                digits = digits.replace(self.thousands, "") if self.thousands else digits
+                return f"{sign}{digits}{'.' * bool(fraction)}{fraction}{power}" or "?"
+            return "?" if NUMBER.fullmatch(text) else text
+
+        return list(map(rewritten, cells))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column, by name or number: numbers, ``integers`` of any size, or ``texts``.
+
+    The ``looks`` are called with each block that is read of them.
+    """
+
+    column: str | int
+    integers: bool = False
+    texts: bool = False
+    looks: tuple[Look, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        """Return the column as errors name it."""
+        return f"column {quote(self.column) if isinstance(self.column, str) else self.column}"
 
 
 @dataclass(frozen=True)
@@ -69,18 +149,16 @@ class Part:
     path: str
     where: str  # the path in messages
     kind: str
-    column: str | int
+    cells: tuple[Cells, ...]
+    notation: Notation
     weight: int
     header: bool
     delimiter: str | None
-    integers: bool
     show_values: bool
-    texts: bool
     stored: bool
     width: int | None = None  # cells in a row, without a header
     groups: range | None = None
     first: int = 0
-    looks: tuple[Look, ...] = field(default=(), repr=False)
 
     @property
     def rows(self) -> int | None:
@@ -90,39 +168,40 @@ class Part:
     def blocks(self) -> Iterator[NDArray[Any]]:
         """Yield the numbers as `Column.blocks` does."""
         for block, _ in self._read():
-            yield block
+            yield block[0]
 
-    def _read(self) -> Iterator[tuple[NDArray[Any], int]]:
+    def _read(self) -> Iterator[tuple[Block, int]]:
         """Yield the blocks, each with the amount of ``weight`` read so far."""
         before = self.first
         for block, done in FORMATS[self.kind].read(self):
-            for look in self.looks:
-                try:
-                    block = look(block, before)
-                except InvalidRow as bad:
-                    if bad.why is None:
-                        raise self._missing(before + bad.row) from None
-                    value = block[bad.row]
-                    exact = value if isinstance(value, str) else int(value)
-                    text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
-                    raise self._bad(before + bad.row, text, bad.why) from None
-            yield block, done
-            before += block.size
+            columns = zip(self.cells, block, strict=True)
+            yield tuple(self._seen(cells, values, before) for cells, values in columns), done
+            before += block[0].size
+
+    def _seen(self, cells: Cells, values: NDArray[Any], before: int) -> NDArray[Any]:
+        """Return what the looks make of a block of one column."""
+        for look in cells.looks:
+            try:
+                values = look(values, before)
+            except InvalidRow as bad:
+                if bad.why is None:
+                    raise self._missing(before + bad.row, cells) from None
+                value = values[bad.row]
+                exact = value if isinstance(value, str) else int(value)
+                text = f"{value:.15g}" if isinstance(value, float) else quote(exact)
+                raise self._bad(before + bad.row, cells, text, bad.why) from None
+        return values
 
     def _refused(self, row: int, what: str, advice: Advice = ()) -> ValueError:
         return InvalidValue(None, f"{self.where}: row {row + 1} {what}", advice=advice)
 
-    def _missing(self, row: int) -> ValueError:
-        return self._refused(row, f"has no value in {self._named}")
+    def _missing(self, row: int, cells: Cells) -> ValueError:
+        return self._refused(row, f"has no value in {cells}")
 
-    def _bad(self, row: int, value: str, why: str, advice: Advice = ()) -> ValueError:
+    def _bad(self, row: int, cells: Cells, value: str, why: str, advice: Advice = ()) -> ValueError:
         """Return the error for a value, quoted only on request: errors end up in logs."""
         what = value if self.show_values else "a value"
-        return self._refused(row, f"has {what} in {self._named}, {why}", advice)
-
-    @property
-    def _named(self) -> str:
-        return f"column {quote(self.column) if self.header else int(self.column)}"
+        return self._refused(row, f"has {what} in {cells}, {why}", advice)
 
     def __getstate__(self) -> dict[str, Any]:
         if not self.stored:
@@ -143,9 +222,9 @@ def readable(where: str) -> Iterator[None]:
         raise ValueError(f"{where} is not UTF-8 text") from None
 
 
-def _position(part: Part, names: Sequence[str], advice: Advice = ()) -> int:
-    """Return the position of the column, or refuse it and list the others if they may be shown."""
-    name = str(part.column)
+def _position(part: Part, cells: Cells, names: Sequence[str], advice: Advice = ()) -> int:
+    """Return the position of a column, or refuse it and list the others if they may be shown."""
+    name = str(cells.column)
     places = [place for place, other in enumerate(names) if _composed(other) == _composed(name)]
     if len(places) == 1:
         return places[0]
@@ -155,7 +234,7 @@ def _position(part: Part, names: Sequence[str], advice: Advice = ()) -> int:
     if part.show_values or FORMATS[part.kind].described:  # never a data row
         listed += f": {', '.join(map(quote, names[:20]))}"
     else:
-        advice = [("show_values", True, "lists them"), *advice]
+        advice = [*advice, ("show_values", True, "lists them")]
     what = f"{part.where} has no column {quote(name)}; it has {listed}"
     raise InvalidValue(None, what, advice=advice)
 
@@ -177,8 +256,8 @@ def _changed(part: Part) -> ValueError:
 
 
 @contextmanager
-def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int, int]]:
-    """Yield an open CSV file, its rows, the column's position in them, and their width."""
+def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], list[int], int]]:
+    """Yield an open CSV file, its rows, the columns' positions in them, and their width."""
     mark = part.delimiter or ","
     with readable(part.where), open(part.path, "rb") as file:
         binary: Any = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == b"\x1f\x8b" else file
@@ -192,14 +271,16 @@ def _csv_table(part: Part) -> Iterator[tuple[BinaryIO, Iterator[list[str]], int,
             advice = _advice(top)
             if part.header:
                 names = [name.strip() for name in top]
-                yield file, reader, _position(part, names, advice), len(top)
+                places = [_position(part, cells, names, advice) for cells in part.cells]
+                yield file, reader, places, len(top)
                 return
-            if (place := int(part.column) - 1) >= len(top):
-                what = f"{part.where} has no column {place + 1}; it has {_columns(len(top))}"
+            places = [int(cells.column) - 1 for cells in part.cells]
+            if (last := max(places)) >= len(top):
+                what = f"{part.where} has no column {last + 1}; it has {_columns(len(top))}"
                 raise InvalidValue(None, what, advice=advice)
             if part.delimiter is None and advice and len(top) > 1:  # 3,5;2 is not 3
                 raise InvalidValue("delimiter", f"must be given for {part.where}", advice=advice)
-            yield file, chain([top], reader), place, len(top)
+            yield file, chain([top], reader), places, len(top)
         except csv.Error as error:
             why = str(error)
             if why.startswith("new-line"):  # whether it ends a row is not known
@@ -228,9 +309,9 @@ def _csv_parts(part: Part) -> Iterator[Part]:
         yield part if part.header else replace(part, width=width)
 
 
-def _csv_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield the numbers of a CSV file, and the bytes read so far."""
-    with _csv_table(part) as (file, reader, place, width):
+def _csv_blocks(part: Part) -> Iterator[tuple[Block, int]]:
+    """Yield the values of a CSV file, and the bytes read so far."""
+    with _csv_table(part) as (file, reader, places, width):
 
         def check_size() -> None:
             if part.stored and os.fstat(file.fileno()).st_size != part.weight:
@@ -248,40 +329,75 @@ def _csv_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
                 raise part._refused(row, _BLANK)
             if block:
                 done = file.tell() if part.stored else 0
-                yield _csv_numbers(part, block, row, place, width), done
+                yield _csv_block(part, block, row, places, width), done
                 row += len(block)
             blank += whole - len(block)
         check_size()
 
 
-def _csv_numbers(
-    part: Part, block: list[list[str]], row: int, place: int, width: int
-) -> NDArray[Any]:
-    """Return the numbers of a block of rows, or refuse the first cell that is not a number."""
-    convert, kind = _converter(part)
+def _csv_block(
+    part: Part, block: list[list[str]], row: int, places: Sequence[int], width: int
+) -> Block:
+    """Return the values of a block of rows, or refuse the first cell that is not one."""
+    columns = list(zip(part.cells, places, strict=True))
     if set(map(len, block)) == {width}:
-        values = convert([cells[place] for cells in block])
-        if values is not None:
+        found = [
+            _csv_values(part.notation, cells, [line[place] for line in block])
+            for cells, place in columns
+        ]
+        values = tuple(one for one in found if one is not None)
+        if len(values) == len(found):
             return values
-    for number, cells in enumerate(block, row):
-        if not cells:
+    for number, line in enumerate(block, row):
+        if not line:
             raise part._refused(number, _BLANK)
-        if len(cells) != width:
-            has = f"has {len(cells)} cell{'s' * (len(cells) != 1)}, not {width} as the first line"
+        if len(line) != width:
+            has = f"has {len(line)} cell{'s' * (len(line) != 1)}, not {width} as the first line"
             raise part._refused(number, has)
-        cell = cells[place].strip(None if part.texts else " \t")
-        if not cell or (not part.texts and cell.casefold() in NO_VALUE):
-            raise part._missing(number)
-        if convert([cell]) is None:
-            raise part._bad(number, quote(cell), f"not {kind}", _advice([cell]))
+        for cells, place in columns:
+            _check_cell(part, cells, number, line[place])
     raise AssertionError("a block was refused, and none of its cells")
 
 
-def _converter(part: Part) -> tuple[Callable[[Sequence[str]], NDArray[Any] | None], str]:
+def _csv_values(notation: Notation, cells: Cells, column: Sequence[str]) -> NDArray[Any] | None:
+    """Return the values of a column's cells, or None if one is refused."""
+    convert, _ = _converter(cells)
+    column = column if cells.texts else notation.plain(column)
+    if not notation.na and (values := convert(column)) is not None:
+        return values
+    lacks = {cell: notation.lacks(cell, text=cells.texts) for cell in set(column)}
+    there = np.array([not lacks[cell] for cell in column])
+    if not (notation.gaps or there.all()):
+        return None
+    some = convert(list(compress(column, there)))
+    if some is None or there.all():
+        return some
+    values = np.full(there.size, "" if cells.texts else math.nan, dtype=some.dtype)
+    values[there] = some
+    return values
+
+
+def _check_cell(part: Part, cells: Cells, row: int, cell: str) -> None:
+    """Refuse a cell that is not plainly a value."""
+    if _csv_values(part.notation, cells, [cell]) is not None:
+        return
+    text = cell if cells.texts else part.notation.plain([cell])[0]
+    if part.notation.lacks(text, text=cells.texts):
+        raise part._missing(row, cells)
+    advice = _advice([cell])
+    if not advice and "," in cell and part.notation.is_plain:
+        advice = [
+            ("thousands", ",", "if commas separate thousands"),
+            ("decimal", ",", "if they are decimal points"),
+        ]
+    raise part._bad(row, cells, quote(cell.strip()), f"not {_converter(cells)[1]}", advice)
+
+
+def _converter(cells: Cells) -> tuple[Callable[[Sequence[str]], NDArray[Any] | None], str]:
     """Return a function that converts cells, all or none, and the description of a valid cell."""
-    if part.texts:
+    if cells.texts:
         return _strings, "a string"
-    if part.integers:
+    if cells.integers:
         return _integers, f"an integer of at most {_MAX_DIGITS:,} digits"
     return _doubles, "a finite decimal number that a double holds"
 
@@ -342,8 +458,8 @@ def _words(integers: Sequence[int]) -> NDArray[Any]:
 
 
 @contextmanager
-def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
-    """Yield pyarrow, an open Parquet file, and the column's name in it, after checking it."""
+def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, list[str]]]:
+    """Yield pyarrow, an open Parquet file, and the columns' names in it, after checking them."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -358,21 +474,28 @@ def _parquet_table(part: Part) -> Iterator[tuple[Any, Any, str]]:
             table = pq.ParquetFile(
                 file, buffer_size=_BUFFER_BYTES, pre_buffer=False, page_checksum_verification=True
             )
-            schema, known = table.schema_arrow, pa.types
-            column = schema.field(_position(part, schema.names))
-            kind = column.type.value_type if known.is_dictionary(column.type) else column.type
-            taken, what = [known.is_integer, known.is_floating, known.is_decimal], "numbers"
-            taken += [known.is_null]  # in which every row has no value
-            if part.texts:  # others, such as bytes, would be read in Python's notation
-                taken += [known.is_string, known.is_large_string, known.is_boolean, known.is_date]
-                taken += [getattr(known, "is_string_view", known.is_string)]  # from Arrow 16 on
-                what = "strings or numbers"
-            if not any(of(kind) for of in taken):
-                raise ValueError(f"{part.where}: {part._named} holds {kind}, not {what}")
-            yield pa, table, column.name
+            schema = table.schema_arrow
+            columns = [schema.field(_position(part, cells, schema.names)) for cells in part.cells]
+            for cells, column in zip(part.cells, columns, strict=True):
+                _check_parquet_type(part, cells, column.type, pa)
+            yield pa, table, [column.name for column in columns]
     except (pa.ArrowException, OSError, OverflowError, UnicodeDecodeError) as error:
         kind = type(error).__name__  # not its text, which may quote the file's content
         raise ValueError(f"{part.where} is not a readable Parquet file ({kind})") from None
+
+
+def _check_parquet_type(part: Part, cells: Cells, kind: Any, pa: Any) -> None:
+    """Refuse a column of another type."""
+    known = pa.types
+    kind = kind.value_type if known.is_dictionary(kind) else kind
+    taken, what = [known.is_integer, known.is_floating, known.is_decimal], "numbers"
+    taken += [known.is_null]  # in which every row has no value
+    if cells.texts:  # others, such as bytes, would be read in Python's notation
+        taken += [known.is_string, known.is_large_string, known.is_boolean, known.is_date]
+        taken += [getattr(known, "is_string_view", known.is_string)]  # from Arrow 16 on
+        what = "strings or numbers"
+    if not any(of(kind) for of in taken):
+        raise ValueError(f"{part.where}: {cells} holds {kind}, not {what}")
 
 
 def _parquet_parts(part: Part) -> Iterator[Part]:
@@ -388,53 +511,70 @@ def _parquet_parts(part: Part) -> Iterator[Part]:
             start, first, rows = number, first + rows, 0
 
 
-def _parquet_blocks(part: Part) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield the numbers of some row groups, and the rows read so far."""
+def _parquet_blocks(part: Part) -> Iterator[tuple[Block, int]]:
+    """Yield the values of some row groups, and the rows read so far."""
     assert part.groups is not None
-    with _parquet_table(part) as (pa, table, name):
-        done = 0
-        for batch in table.iter_batches(ROWS_PER_BLOCK, row_groups=[*part.groups], columns=[name]):
+    with _parquet_table(part) as (pa, table, names):
+        done, wanted = 0, [*dict.fromkeys(names)]
+        for batch in table.iter_batches(ROWS_PER_BLOCK, row_groups=[*part.groups], columns=wanted):
             # not the first column: of "a.b" there may be a field b in a column a, too
-            array = batch.column(batch.schema.names.index(name))
-            values = _parquet_numbers(part, array, pa, part.first + done)
-            done += values.size
+            arrays = [batch.column(batch.schema.names.index(name)) for name in names]
+            columns = zip(part.cells, arrays, strict=True)
+            row = part.first + done
+            values = tuple(_parquet_values(part, cells, one, pa, row) for cells, one in columns)
+            done += values[0].size
             yield values, done
         if done != part.weight:
             raise _changed(part)
 
 
-def _parquet_numbers(part: Part, array: Any, pa: Any, row: int) -> NDArray[Any]:
-    """Return the numbers of a batch, or refuse the first cell that is missing or not a number."""
+def _parquet_values(part: Part, cells: Cells, array: Any, pa: Any, row: int) -> NDArray[Any]:
+    """Return the values of a batch, or refuse the first cell that is not one."""
     array = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-    if part.texts:
+    notation = part.notation
+    if cells.texts:
         strings = list(map(text_of, array.to_pylist()))
-        if "" in strings:
-            raise part._missing(row + strings.index(""))
-        return np.array(strings, dtype=object)
+        lacks = {text: notation.lacks(text, text=True) for text in set(strings)}
+        values = np.array(["" if lacks[text] else text for text in strings], dtype=object)
+        if not notation.gaps and "" in values:
+            raise part._missing(row + values.tolist().index(""), cells)
+        return values
     empty = array.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    if empty.any():
-        raise part._missing(row + int(np.argmax(empty)))
-    if part.integers and not pa.types.is_signed_integer(array.type):
-        return _parquet_integers(part, array.to_pylist(), row)
-    # unchecked, because a checked cast refuses integers that a double rounds; copied, because
-    # Arrow's memory is read-only
-    kind = pa.int64() if part.integers else pa.float64()
-    if pa.types.is_decimal(array.type):  # of which Arrow does not take the nearest double
-        array = array.cast(pa.string())
-    values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
-    if not (finite := np.isfinite(values)).all():
-        first = int(np.argmin(finite))
-        raise part._bad(row + first, repr(float(values[first])), "not a finite number")
+    if empty.any() and not notation.gaps:
+        raise part._missing(row + int(np.argmax(empty)), cells)
+    values = (
+        _parquet_integers(part, cells, array.to_pylist(), row)
+        if cells.integers and not pa.types.is_signed_integer(array.type)
+        else _parquet_numbers(part, cells, array, pa, row)
+    )
+    if (coded := np.isin(values, notation.codes)).any():
+        if not notation.gaps:
+            raise part._missing(row + int(np.argmax(coded)), cells)
+        values[coded] = math.nan
     return values
 
 
-def _parquet_integers(part: Part, cells: Sequence[Any], row: int) -> NDArray[Any]:
+def _parquet_numbers(part: Part, cells: Cells, array: Any, pa: Any, row: int) -> NDArray[Any]:
+    """Return cells as numbers, NaN where there is none, or refuse the first that is not finite."""
+    # unchecked, because a checked cast refuses integers that a double rounds; copied, because
+    # Arrow's memory is read-only
+    kind = pa.int64() if cells.integers else pa.float64()
+    if pa.types.is_decimal(array.type):  # of which Arrow does not take the nearest double
+        array = array.cast(pa.string())
+    values = np.array(array.cast(kind, safe=False).to_numpy(zero_copy_only=False))
+    if (infinite := np.isinf(values)).any():
+        first = int(np.argmax(infinite))
+        raise part._bad(row + first, cells, repr(float(values[first])), "not a finite number")
+    return values
+
+
+def _parquet_integers(part: Part, cells: Cells, column: Sequence[Any], row: int) -> NDArray[Any]:
     """Return cells as integers, exactly, or refuse the first that is not an integer."""
     integers = []
-    for number, cell in enumerate(cells, row):
+    for number, cell in enumerate(column, row):
         value = whole_number(Decimal.from_float(cell) if isinstance(cell, float) else cell)
         if value is None:
-            raise part._bad(number, quote(cell), "not an integer")
+            raise part._bad(number, cells, quote(cell), "not an integer")
         integers.append(value)
     return _words(integers)
 
@@ -443,16 +583,16 @@ def _parquet_integers(part: Part, cells: Sequence[Any], row: int) -> NDArray[Any
 class Format:
     """A file format: how its files are recognized, split and read.
 
-    ``split`` checks that a file has the column, and yields its parts. ``read`` yields the numbers
-    of a part in blocks of at most `ROWS_PER_BLOCK`, each with the amount of ``weight`` read so far,
-    and refuses everything that is not plainly a number.
+    ``split`` checks that a file has the columns, and yields its parts. ``read`` yields the values
+    of a part in blocks of at most `ROWS_PER_BLOCK` rows, each with the amount of ``weight`` read so
+    far, and refuses everything that is not plainly a value.
     """
 
     suffixes: tuple[str, ...]
     start: bytes  # of each file, if it is always the same
     described: bool  # files give the names of their columns, and their parts the number of rows
     split: Callable[[Part], Iterator[Part]]
-    read: Callable[[Part], Iterator[tuple[NDArray[Any], int]]]
+    read: Callable[[Part], Iterator[tuple[Block, int]]]
 
 
 FORMATS = {

@@ -1,4 +1,4 @@
-"""One column of a table with a row per user: from CSV or Parquet, a file or a folder of files."""
+"""Columns of a table with a row per user: from CSV or Parquet, a file or a folder of files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue, flag, integer, quote
-from ikos.data.table_files import FORMATS, InvalidRow, Look, Part, readable
+from ikos._validation import InvalidType, InvalidValue, choice, flag, integer, quote
+from ikos.data.table_files import (
+    FORMATS,
+    Block,
+    Cells,
+    InvalidRow,
+    Look,
+    Notation,
+    Part,
+    readable,
+)
 from ikos.primitives.concurrency import Progress
 
-__all__ = ["Column", "InvalidRow", "Look", "Part", "open_column", "read_column"]
+__all__ = [
+    "Cells", "Column", "InvalidRow", "Look", "Part", "Table", "open_column", "open_columns",
+    "read_column",
+]  # fmt: skip
 
 _VERSIONED = {"_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg"}
 """Names in the folders of formats that keep deleted rows."""
 
 
 @dataclass(frozen=True)
-class Column:
-    """One column of a file, or of all files of a folder; not yet read."""
+class Table:
+    """Some columns of a file, or of all files of a folder; not yet read."""
 
     where: str
     parts: tuple[Part, ...]  # in the order of the files' names and their rows
@@ -37,17 +49,11 @@ class Column:
         known = [part.rows for part in self.parts if part.rows is not None]
         return sum(known) if len(known) == len(self.parts) else None
 
-    def seen(self, look: Look) -> Column:
-        """Return the column with a ``Look``, which is called where a block is read."""
-        parts = (replace(part, looks=(*part.looks, look)) for part in self.parts)
-        return Column(self.where, tuple(parts))
-
-    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
-        """Yield the numbers in blocks of at most 2^17, holding only a few blocks in memory.
+    def row_blocks(self, progress: Progress | None = None) -> Iterator[Block]:
+        """Yield the values of at most 2^17 rows at a time, as an array for each column.
 
         ``progress`` is called with the amounts done and in all, in bytes (CSV) or rows (Parquet).
-        Each number is the finite double nearest to its text; with ``integers=True`` it is exact,
-        as int64, or as Python integers where one is longer. Raises ValueError as `read_column`.
+        Raises ValueError as `read_column`.
         """
         whole, before, empty = sum(part.weight for part in self.parts), 0, True
         report = progress if progress is not None and whole else lambda *_: None
@@ -62,6 +68,29 @@ class Column:
             raise ValueError(f"{self.where} has no rows")
 
 
+@dataclass(frozen=True)
+class Column(Table):
+    """One column of a file, or of all files of a folder; not yet read."""
+
+    def seen(self, look: Look) -> Column:
+        """Return the column with a ``Look``, which is called where a block is read."""
+
+        def looked(cells: Cells) -> Cells:
+            return replace(cells, looks=(*cells.looks, look))
+
+        parts = (replace(part, cells=(looked(part.cells[0]),)) for part in self.parts)
+        return Column(self.where, tuple(parts))
+
+    def blocks(self, progress: Progress | None = None) -> Iterator[NDArray[Any]]:
+        """Yield the numbers in blocks of at most 2^17, holding only a few blocks in memory.
+
+        Each number is the finite double nearest to its text; with ``integers=True`` it is exact,
+        as int64, or as Python integers where one is longer. Otherwise as `Table.row_blocks`.
+        """
+        for (block,) in self.row_blocks(progress):
+            yield block
+
+
 def open_column(
     path: str | os.PathLike[str],
     column: str | int,
@@ -71,6 +100,10 @@ def open_column(
     integers: bool = False,
     show_values: bool = False,
     texts: bool = False,
+    gaps: bool = False,
+    na: Sequence[str] = (),
+    thousands: str | None = None,
+    decimal: str = ".",
 ) -> Column:
     r"""Open one column, of numbers unless ``texts``: check all headers, read no values.
 
@@ -93,6 +126,14 @@ def open_column(
     show_values : bool
         Let messages quote refused values and the names in the first line of CSV files, which may be
         a data row. By default they state a value's position, never the value.
+    gaps : bool
+        Read missing values as NaN, or as empty strings if ``texts``. By default they are refused.
+    na : sequence of str
+        Cells that also have no value. Empty ones have none, and among numbers those that are
+        ``NaN``, ``NA``, ``N/A``, ``null`` or ``None``, in capitals or not.
+    thousands, decimal : str, optional
+        The characters between groups of three digits, by default none, and before decimals, a
+        point or a comma, in CSV files.
 
     Raises
     ------
@@ -111,16 +152,59 @@ def open_column(
     ...     [block.tolist() for block in open_column(path, "age").blocks()]
     [[31.0, 45.5]]
     """
-    column = _checked_column(column, flag("header", header))
+    cells = Cells(column, flag("integers", integers), flag("texts", texts))
+    if integers and flag("gaps", gaps):
+        raise InvalidValue("gaps", "must be False for integers of any size")
+    table = open_columns(
+        path, [cells], header=header, delimiter=delimiter, show_values=show_values, gaps=gaps,
+        na=na, thousands=thousands, decimal=decimal,
+    )  # fmt: skip
+    return Column(table.where, table.parts)
+
+
+def open_columns(
+    path: str | os.PathLike[str],
+    columns: Sequence[Cells],
+    *,
+    header: bool = True,
+    delimiter: str | None = None,
+    show_values: bool = False,
+    gaps: bool = False,
+    na: Sequence[str] = (),
+    thousands: str | None = None,
+    decimal: str = ".",
+) -> Table:
+    r"""Open several columns, which are read together, row by row; options are as for `open_column`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "people.csv")
+    ...     _ = path.write_text('region,pay\nnorth,"1,234"\nsouth,n/a\n')
+    ...     columns = [Cells("pay"), Cells("region", texts=True)]
+    ...     table = open_columns(path, columns, gaps=True, thousands=",")
+    ...     [[column.tolist() for column in block] for block in table.row_blocks()]
+    [[[1234.0, nan], ['north', 'south']]]
+    """
+    checked = [
+        replace(one, column=_checked_column(f"columns[{place}]" if place else "column", one.column,
+                                            flag("header", header)))
+        for place, one in enumerate(columns)
+    ]  # fmt: skip
+    mark = "must be one character that cannot be part of a number or end a line"
     if delimiter is not None and not re.fullmatch(r'[^\w"+.\r\n\0-]', delimiter):
-        raise InvalidValue(
-            "delimiter",
-            "must be one character that cannot be part of a number or end a line, "
-            f"got {quote(delimiter)}",
-        )
+        raise InvalidValue("delimiter", f"{mark}, got {quote(delimiter)}")
+    choice("decimal", decimal, (".", ","))
+    if thousands is not None and not re.fullmatch(r'[^\w"+\r\n\0-]', thousands):
+        raise InvalidValue("thousands", f"{mark}, got {quote(thousands)}")
+    if thousands == decimal:
+        raise InvalidValue("thousands", f"must not be the decimal point, got {quote(thousands)}")
     part = partial(
-        Part, column=column, header=header, delimiter=delimiter, texts=texts,
-        integers=flag("integers", integers), show_values=flag("show_values", show_values),
+        Part, cells=tuple(checked), header=header, delimiter=delimiter,
+        notation=Notation.of(flag("gaps", gaps), na, thousands, decimal),
+        show_values=flag("show_values", show_values),
     )  # fmt: skip
     parts = [piece for name in _files_in(path) for piece in _parts(part, name)]
     widths = {piece.width: piece.where for piece in parts}
@@ -129,20 +213,18 @@ def open_column(
         raise ValueError(f"{first} and {other} have {few} and {many} columns")
     if not parts:
         raise ValueError(f"{_shown(path)} has no rows")
-    return Column(_shown(path), tuple(parts))
+    return Table(_shown(path), tuple(parts))
 
 
-def _checked_column(column: str | int, header: bool) -> str | int:
+def _checked_column(name: str, column: str | int, header: bool) -> str | int:
     """Check and return a column: its name, or without a header its number."""
     if header:
         if not isinstance(column, str):
-            raise InvalidType(
-                "column", f"must be a name where there is a header, got {quote(column)}"
-            )
+            raise InvalidType(name, f"must be a name where there is a header, got {quote(column)}")
         return column
     if isinstance(column, str) and not (column.isascii() and column.isdecimal()):
-        raise InvalidValue("column", f"must be a number counted from 1, got {quote(column)}")
-    return integer("column", int(column) if isinstance(column, str) else column, low=1)
+        raise InvalidValue(name, f"must be a number counted from 1, got {quote(column)}")
+    return integer(name, int(column) if isinstance(column, str) else column, low=1)
 
 
 def _parts(part: Callable[..., Part], path: str) -> list[Part]:
@@ -152,9 +234,13 @@ def _parts(part: Callable[..., Part], path: str) -> list[Part]:
         real, size = _status(path)
         kind = "csv" if real is None else _kind(real)
     whole = part(path=real or path, where=where, kind=kind, weight=size, stored=real is not None)
-    if FORMATS[kind].described and not (whole.header and whole.delimiter is None):
-        name = "delimiter" if whole.header else "header"
-        raise InvalidValue(name, f"must be left out for {where}, which is not a CSV file")
+    notation = whole.notation
+    for name, used in (
+        ("header", not whole.header), ("delimiter", whole.delimiter is not None),
+        ("thousands", notation.thousands is not None), ("decimal", notation.decimal != "."),
+    ):  # fmt: skip
+        if used and FORMATS[kind].described:
+            raise InvalidValue(name, f"must be left out for {where}, which is not a CSV file")
     return list(FORMATS[kind].split(whole)) if whole.stored else [whole]  # a pipe is read once
 
 

@@ -51,17 +51,19 @@ def places_of(
     cells = np.empty(len(items), dtype=np.int64)
     for index, item in enumerate(items):
         try:
-            cells[index] = places[item]
-        except (KeyError, TypeError):  # another value, or an unhashable one
-            if excluded and missing(item):
-                cells[index] = NO_GROUP
-                continue
+            place = places.get(item)
+        except TypeError:  # unhashable
+            place = None
+        if place is None and excluded and missing(item):
+            place = NO_GROUP
+        if place is None:  # outside of the handler: an error's context shows the value, too
             reject_missing(name, [item], f"one of the {kinds}", index)
             if not other:
                 kind = type(item).__name__
                 problem = f"must be one of the {kinds}, got a different {kind} (not shown)"
-                raise InvalidValue(f"{name}[{index}]", problem, row=index) from None
-            cells[index] = len(labels)
+                raise InvalidValue(f"{name}[{index}]", problem, row=index)
+            place = len(labels)
+        cells[index] = place
     return cells
 
 

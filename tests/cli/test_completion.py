@@ -51,7 +51,7 @@ class TestWords:
                 "ikos sum --epsilon x --delimiter ;; --threads -1 --show",
                 ["--show-values", "--show-true"],
             ),
-            ("ikos sum --threads 1 --th", []),
+            ("ikos sum --threads 1 --thr", []),
             ("ikos sum --epsilon ", []),
         ],
     )

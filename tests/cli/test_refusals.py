@@ -22,6 +22,8 @@ COMPARE = ("compare", "--users", "1000", "--epsilon", "1", "--protocol", "local-
 BALLS = ("compare", "--users", "1000", "--epsilon", "1", "--domain", "ball")
 DATA = ("compare", "--data", "people.csv", "--column", "age", "--lower", "0", "--upper", "100",
         "--epsilon", "1", "--protocol", "local-laplace")  # fmt: skip
+MEANS = ("mean", *SUM[1:], "--by", "name")
+QUANTILES = ("quantiles", *SUM[1:])
 EDGES = "--bins must be two or more numbers that increase as doubles"
 GRAPHS = ("graphs", "--users", "10", "--messages", "2", "--trials", "10")
 
@@ -90,6 +92,34 @@ REFUSED = [
     (COUNTS, ("--categories", "a", "--other", ""), "--categories and --other must be two or more"),
     (COUNTS, ("--categories", "a", "--on-out-of-range", "clamp"),
      "--on-out-of-range goes with --bins"),
+    (MEANS, (), "--groups must be given once for each --by"),
+    (MEANS, ("--groups", "a,b", "--by", "age"), "--groups must be given once for each --by"),
+    (MEANS, ("--groups", "a,b", "--by", "name", "--groups", "a,b"),
+     "--by must name different columns, got name, name"),
+    (MEANS, ("--groups", "a,a"), "--groups must be distinct, also as numbers, got"),
+    (MEANS, ("--groups", "a"), "--groups must be two or more labels, got 'a'"),
+    (MEANS, ("--groups", "a,b", "--other", "b"), "--groups and --other must be distinct"),
+    (MEANS, ("--groups", "a,b"), "which is not one of the --groups; use --other NAME"),
+    (MEANS, ("--groups", "a,b", "--other", "c"), "no value of column 'name' is one of the --g"),
+    (MEANS, ("--groups", "a,b", "--by", "none", "--groups", "a,b"), "has no column 'none'"),
+    (MEANS, ("--groups", "a,b", "--no-header", "--column", "2"),
+     "--by must be a number counted from 1, got 'name'"),
+    *((MEANS, ("--groups", "a,b", *more), f"{more[0]} is not for --by and --on-missing exclude")
+      for more in (("--precision", "9"), ("--modulus", "9"), ("--messages", "9"), ("--unproved",),
+                   ("--threads", "2"), ("--workers", "2"), ("--show-true",))),
+    (SUM, ("--other", "x"), "--other goes with --by"),
+    (SUM, ("--groups", "a,b"), "--groups must be given once for each --by"),
+    (SUM, ("--on-missing", "drop"), "'drop' is not one of"),
+    (SUM, ("--on-missing", "101"), "--on-missing must be a value within the bounds"),
+    (SUM, ("--on-missing", "0.5", "--integers"), "with --integers an integer, got 0.5"),
+    (SUM, ("--on-missing", "exclude", "--threads", "2"), "--threads is not for --by and"),
+    (SUM, ("--thousands", "."), "--thousands must not be the decimal point, got '.'"),
+    (SUM, ("--thousands", "ab"), "--thousands must be one character that cannot be part"),
+    (SUM, ("--na", ","), "labels must be printable and not empty"),
+    (QUANTILES, ("--q", "1"), "--q must be less than 1, got 1"),
+    (QUANTILES, ("--q", ""), "'' is not a number"),
+    (QUANTILES, ("--bins", "1"), "--bins must be at least 2, got 1"),
+    (QUANTILES, ("--bins", "102", "--integers"), "--bins must be at most 101, got 102"),
     (SECURE, ("--epsilon", "1"), "--epsilon is for a private sum, --sigma for a secure one"),
     (SECURE, ("--domain", "ball"), "--domain is for a private sum"),
     (SECURE, ("--dimension", "2^30"), "--dimension must be at most"),
@@ -178,7 +208,7 @@ def test_parameters_are_options():
             assert errors.in_options(InvalidValue(name, "must be")) == said
             assert errors.in_options(InvalidType(name, "must be")) == said
         advice = [("port", "\t", "is new"), ("host", True, "too"), ("x", ";", "is no option")]
-        said = "x must be; --port $'\\t' is new; --host too; x ';' is no option"
+        said = "x must be; --port $'\\t' is new; --host too"
         assert errors.in_options(InvalidValue("x", "must be", advice=advice)) == said
         assert errors.in_options(ValueError("n must be")) == "n must be"
     assert errors.in_options(InvalidValue("n", "must be")) == "n must be"

@@ -27,11 +27,11 @@ NONSENSE = (
 )  # fmt: skip
 """Texts that some reader of numbers takes for a number, or for a part of one."""
 
-NUMERIC = (Number, Numbers, Honest, types.BlockLength, DateTime, CoordinateList)
+NUMERIC = (Number, Numbers, Honest, types.BlockLength, types.OnMissing, DateTime, CoordinateList)
 
 TEXTS = {
     "--column", "--delimiter", "--scheduler", "--other", "--key", "--note", "--protocol",
-    "--shuffler", "--analyzer", "--host", "--value", "words",
+    "--shuffler", "--analyzer", "--host", "--value", "--by", "--thousands", "words",
 }  # fmt: skip
 """The options and arguments that take any text; those of clients' values have a test below."""
 
@@ -47,10 +47,13 @@ def test_every_option_is_known():
             kind = type(param.type)
             assert kind in {
                 Number, types.Whole, Numbers, types.Cases, Honest, types.BlockLength, DateTime,
-                CoordinateList, LabelList, types.Named, click.Choice, type(click.BOOL),
-                type(click.STRING),
+                types.OnMissing, CoordinateList, LabelList, types.Named, click.Choice,
+                type(click.BOOL), type(click.STRING),
             }, (name, param.opts)  # fmt: skip
-            assert param.opts[0] != "--categories" or param.type is types.LABELS
+            assert (
+                param.opts[0] not in ("--categories", "--groups", "--na")
+                or param.type is types.LABELS
+            )
             if kind is type(click.STRING):
                 assert param.opts[0] in TEXTS, (name, param.opts)
     assert len(OPTIONS) > 90

@@ -1,0 +1,113 @@
+"""``ikos quantiles``: private quantiles of a column, of all users or by groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from ikos.cli import groups, release
+from ikos.cli.errors import Command
+from ikos.cli.options import CHOSEN, from_option, takes
+from ikos.cli.types import PORTIONS, WHOLE
+from ikos.results.report import Field, Report, values
+
+KEYS = [
+    *release.TABLE_KEYS,
+    *(one for one in release.SUM_KEYS[len(release.TABLE_KEYS) :]
+      if one.key not in ("messages", "modulus")),
+    Field("integers", "whether values were taken as integers", value="request.integers"),
+    Field("bins", "number of bins, in which quantiles are found"),
+    Field("confidence", "confidence level of the intervals"),
+    *groups.KEYS,
+    release.LEDGER,
+]  # fmt: skip
+
+COLUMNS = [
+    groups.GROUP,
+    Field("q", "the fraction of users up to the quantile", "quantile", show="{:g}".format),
+    Field("value", "the estimate; null if noise and data exclude no value", "estimate",
+          value="estimate.value", text=lambda row: str(row.estimate)),
+    Field("low", "lower end of its interval", "at least", value="estimate.interval.low",
+          text=lambda row: row.estimate.low()),
+    Field("high", "upper end of its interval", "at most", value="estimate.interval.high",
+          text=lambda row: row.estimate.high()),
+]  # fmt: skip
+
+EXAMPLES = """\b
+Examples
+  ikos quantiles people.csv --column age --integers \\
+      --lower 0 --upper 120 --epsilon 1 --delta 1e-9
+  ikos quantiles people.csv --column pay --q 0.5,0.9 --by region \\
+      --groups north,south --lower 0 --upper 10^6 --epsilon 1 --delta 1e-9
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantilesRequest(groups.GroupedRequest):
+    """Options of quantiles."""
+
+    q: tuple[float, ...] = from_option(
+        type=PORTIONS, default="0.25,0.5,0.75", metavar="LIST",
+        help="The quantiles: 0.5 is the median.",
+    )  # fmt: skip
+    bins: int | None = from_option(
+        type=WHOLE, help="Number of bins between the bounds.", show_default=CHOSEN
+    )
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """A quantile of a group, or of all users."""
+
+    group: groups.Label
+    q: float
+    estimate: release.Estimate
+
+
+@dataclass(frozen=True)
+class QuantilesOutcome(groups.Outcome):
+    """Quantiles that were released: a source of the values of `KEYS`."""
+
+    bins: int = 0
+
+
+@click.command(
+    "quantiles", cls=Command, epilog=EXAMPLES, keys=KEYS, columns=COLUMNS,
+    sections=groups.SECTIONS | {"q": "Quantiles"},
+    help=f"""Release differentially private quantiles of a table column.
+
+    The quartiles by default, all of one release. They are found among bins between the bounds:
+    one for each integer with --integers, up to 1024 of them, and otherwise 32 to 1024 of equal
+    width. TABLE is as for 'ikos sum'. The bounds, the bins and the groups must not be taken from
+    the data: they are public, as is the number of rows. {groups.TOGETHER} Groups need some 200
+    users each to say much.""",
+)  # fmt: skip
+@release.of_table
+@release.nothing_released()
+@takes(QuantilesRequest)
+def command(request: QuantilesRequest) -> Report:
+    """Release quantiles."""
+    from ikos.results.sums import Interval
+    from ikos.statistics import quantiles
+
+    ledger = release.opened(request.ledger, request.note)
+    values_read, arguments = request.arguments()
+    found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
+    results = found if request.by else {None: found}
+    rows = []
+    for group, result in results.items():
+        ends = (end.tolist() for end in result.interval(request.confidence))
+        numbers = zip(request.q, result.estimate.tolist(), *ends, strict=True)
+        rows += [
+            Quantile(group, q, release.Estimate("value", value, Interval(low, high)))
+            for q, value, low, high in numbers
+        ]
+    outcome = QuantilesOutcome(
+        request, request.confidence, result.private, ledger, bins=result.bins
+    )
+    return Report(
+        f"Private quantiles of {request.which}", COLUMNS, rows, outcome.notes,
+        values(KEYS, outcome), outcome.warnings,
+    )  # fmt: skip

@@ -1,0 +1,178 @@
+"""Releases by groups, with missing values, and quantiles: what is printed is the library's."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ikos import PrivateVectorSum
+from ikos.statistics import mean, quantiles
+from ikos.testing import DeterministicRandom
+
+N = 600
+BOUNDS = {"lower": 0, "upper": 100_000, "epsilon": 1, "delta": 1e-6}
+OPTIONS = ("--column", "pay", "--lower", "0", "--upper", "100000", "--epsilon", "1", "--delta",
+           "1e-6", "--json")  # fmt: skip
+BY = ("--by", "region", "--groups", "north,south")
+WRITTEN = ("--thousands", ",", "--na", "-", "--on-missing", "exclude")
+
+PAY = np.where(np.arange(N) % 10 == 0, math.nan, 20_000.0 + 50 * np.arange(N))
+REGION = np.array([["north", "south", None][i % 7 % 3] for i in range(N)], dtype=object)
+SEX = np.array(["f" if i % 5 else "m" for i in range(N)], dtype=object)
+
+
+@pytest.fixture
+def staff(tmp_path):
+    """Return a file with blanks, dashes and thousands."""
+    rows = [
+        f'{region or ""},"{"-" if math.isnan(pay) else f"{pay:,.0f}"}",{sex}\n'
+        for region, pay, sex in zip(REGION, PAY, SEX, strict=True)
+    ]
+    path = tmp_path / "staff.csv"
+    path.write_text("region,pay,sex\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture
+def seeded(monkeypatch):
+    """Make sums of vectors reproducible."""
+    real = PrivateVectorSum.run
+
+    def seeded(self, x, rng=None, **options):
+        return real(self, x, DeterministicRandom(1), **options)
+
+    monkeypatch.setattr(PrivateVectorSum, "run", seeded)
+
+
+def near(rows, expected, key="count"):
+    """The noise is beyond this with a probability below 1e-20 for each count."""
+    assert [row["group"] for row in rows] == [
+        list(group) if isinstance(group, tuple) else group for group in expected
+    ]
+    for row, count in zip(rows, expected.values(), strict=True):
+        assert abs(row[key] - count) < 150
+        assert row[f"{key}_low"] <= row[key] <= row[f"{key}_high"]
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("command", ["sum", "mean"])
+def test_numbers_by_groups_are_the_librarys(run, staff, command):
+    """Sums of integers are not rounded, so that what is released depends on the seed alone."""
+    given = (*OPTIONS, *BY, *WRITTEN, "--integers", "--confidence", "0.9")
+    printed = run(command, staff, *given).json
+    expected = mean(
+        PAY, by=REGION, groups=["north", "south"], missing="exclude", integers=True, **BOUNDS
+    )
+    for row, place in zip(printed["rows"], range(2), strict=True):
+        assert row["group"] == ["north", "south"][place]
+        for name, of in (("count", "counts"), ("sum", "sums"), ("mean", "means")):
+            band = getattr(expected, f"{name}_interval")(0.9)
+            assert row[name] == getattr(expected, of)()[place]
+            assert (row[f"{name}_low"], row[f"{name}_high"]) == (band.low[place], band.high[place])
+        assert row["missing"] == expected.missing()[place]
+    assert (printed["users"], printed["on_missing"], printed["by"]) == (N, "exclude", ["region"])
+    assert printed["guarantee"]["epsilon"] == 1
+    assert printed["delta"] == expected.guarantee.delta <= 1e-6
+    assert {printed[key] for key in ("sum", "mean", "count", "missing", "not_private")} == {None}
+    header = run(command, staff, *OPTIONS[:-1], *BY, *WRITTEN).out.splitlines()[2].split()
+    assert ("sum" in header, header[:1]) == (command == "sum", ["users"])
+
+
+@pytest.mark.usefixtures("seeded")
+def test_those_who_have_a_value(run, staff):
+    printed = run("mean", staff, *OPTIONS, *WRITTEN).json
+    values = {row["name"]: (row["estimate"], row["low"], row["high"]) for row in printed["rows"]}
+    assert list(values) == ["mean", "count", "missing"]
+    for name, true in (("mean", np.nanmean(PAY)), ("count", 540), ("missing", 60)):
+        assert values[name] == tuple(printed[f"{name}{end}"] for end in ("", "_low", "_high"))
+        low, high = values[name][1:]
+        assert (
+            low - 1000 < true < high + 1000 if name == "mean" else abs(values[name][0] - true) < 90
+        )
+
+
+def test_several_columns_of_groups_and_others(run, staff):
+    given = (*BY[:3], "north", "--other", "rest", "--by", "sex", "--groups", "f,m", *WRITTEN)
+    rows = run("sum", staff, *OPTIONS, *given).json["rows"]
+    there = ~np.isnan(PAY) & (REGION != None)  # noqa: E711
+    cells = {
+        (region, sex): np.sum(there & ((REGION == "north") == (region == "north")) & (sex == SEX))
+        for region in ("north", "rest")
+        for sex in ("f", "m", "rest")
+    }
+    near(rows, {**cells, ("rest", "rest"): 0})
+    assert run("sum", staff, *OPTIONS[:-1], *given).out.count("\n  north, f ") == 1
+
+
+def test_a_number_for_each_missing_value(run, refused, staff):
+    """The sum of all users, as before."""
+    given = (*OPTIONS, "--thousands", ",", "--na", "-", "--on-missing")
+    printed = run("sum", staff, *given, "50000", "--show-true").json
+    filled = np.where(np.isnan(PAY), 50_000, PAY)
+    assert printed["not_private"]["true_sum"] == filled.sum()
+    assert printed["not_private"]["true_sum_before_clamping"] == filled.sum()
+    assert printed["not_private"]["clamped_values"] == 0
+    assert any("The value 50,000, which is public, stands for" in one for one in printed["notes"])
+    assert refused("sum", staff, *given, "refuse").endswith("row 1 has no value in column 'pay'")
+    said = refused("sum", staff, *given, "50000", *BY)
+    assert said.endswith("row 3 has no value in column 'region'")
+
+
+def test_labels_that_are_numbers_are_compared_as_numbers(run, refused, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("pay,year\n" + "5,2020\n6,2021.0\n7,NA\n" * 50)
+    given = ("--column", "pay", "--lower", "0", "--upper", "9", *OPTIONS[6:], "--by", "year",
+             "--groups", "2020,2021")  # fmt: skip
+    assert refused("mean", path, *given).endswith("row 3 has no value in column 'year'")
+    printed = run("mean", path, *given, "--on-missing", "exclude").json
+    near(printed["rows"], {"2020": 50, "2021": 50})
+
+
+def test_groups_of_a_parquet_file_and_of_a_folder(run, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "p").mkdir()
+    pay, region = np.where(np.isnan(PAY), None, PAY), REGION
+    for part in range(3):
+        table = pa.table({"pay": pay[part::3].tolist(), "region": region[part::3].tolist()})
+        parquet.write_table(table, tmp_path / "p" / f"{part}.parquet")
+    rows = run("mean", tmp_path / "p", *OPTIONS, *BY, "--on-missing", "exclude").json["rows"]
+    there = ~np.isnan(PAY)
+    near(rows, {name: np.sum(there & (region == name)) for name in ("north", "south")})
+    near(rows, {name: np.sum(~there & (region == name)) for name in ("north", "south")}, "missing")
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("more", [(), (*BY, "--on-missing", "exclude")])
+def test_quantiles_are_the_librarys(run, staff, more):
+    filled = more or ("--on-missing", "0")
+    given = (*OPTIONS, "--thousands", ",", "--na", "-", "--bins", "40", "--confidence", "0.9")
+    printed = run("quantiles", staff, *given, *filled, "--q", "0.5,0.9").json
+    by = (
+        {"by": REGION, "groups": ["north", "south"], "missing": "exclude"}
+        if more
+        else {"missing": 0}
+    )
+    expected = quantiles(PAY, (0.5, 0.9), bins=40, **by, **BOUNDS)
+    for group, result in (expected if more else {None: expected}).items():
+        rows = [row for row in printed["rows"] if row["group"] == group]
+        assert [row["q"] for row in rows] == [0.5, 0.9]
+        estimates = [None if math.isnan(one) else one for one in result.estimate]
+        assert [row["value"] for row in rows] == estimates
+        band = result.interval(0.9)
+        assert [(row["low"], row["high"]) for row in rows] == [*zip(*band, strict=True)]
+    assert (printed["bins"], printed["confidence"], printed["users"]) == (40, 0.9, N)
+
+
+def test_quantiles_of_integers(run, people):
+    """One bin for each, in the ages of whom 20 to 69 are equally frequent."""
+    given = ("--column", "age", "--lower", "0", "--upper", "100", "--integers", "--epsilon", "50",
+             "--delta", "1e-6")  # fmt: skip
+    warning = "epsilon = 50 is very weak protection"
+    printed = run("quantiles", people, *given, "--json", warning=warning).json
+    assert [row["value"] for row in printed["rows"]] == [32, 44, 57]
+    assert printed["bins"] == 101
+    lines = run("quantiles", people, *given, warning=warning).out.splitlines()
+    assert lines[4].split()[:2] == ["0.5", "44"]
