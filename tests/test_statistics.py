@@ -242,7 +242,8 @@ def test_options_that_are_not_passed_on_are_refused(name: str) -> None:
     if name != "mean":
         unknown["integers"] = True
     for option, value in unknown.items():
-        with pytest.raises(TypeError, match=f"^unexpected keyword argument '{option}'"):
+        said = rf"^{RELEASES[name].func.__name__}\(\) got an unexpected keyword argument '{option}'"
+        with pytest.raises(TypeError, match=said):
             RELEASES[name](epsilon=1, delta=1e-3, **{option: value})
 
 

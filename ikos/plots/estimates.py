@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,15 @@ _COUNTED = ("count", "missing")
 
 Rows = dict[tuple[Hashable, ...], NDArray[np.float64]]
 """An estimate and the ends of its interval, by the labels of rows."""
+
+
+class _Shown(Figure):
+    """A figure that notebooks show, also without pyplot."""
+
+    def _repr_png_(self) -> bytes:
+        file = io.BytesIO()
+        self.savefig(file, format="png")
+        return file.getvalue()
 
 
 def estimates_figure(table: Table, quantities: Sequence[str], caption: str) -> Figure:
@@ -96,7 +106,7 @@ def quantiles_figure(
     levels = [label for (label,) in table.labels]
     values, low, high = table.columns().values()
     axes.hlines(levels, low, high, color=BLUE, linewidth=2.2, gid="intervals")
-    axes.plot(values, levels, "o", color=BLUE, markersize=6, gid="estimates")
+    axes.plot(values, levels, "o", color=BLUE, markersize=4.5, gid="estimates")
     axes.set(xlabel="value", ylabel="fraction of users", ylim=(-0.02, 1.02))
     plain(axes)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
@@ -107,19 +117,33 @@ def _grid(
     size: tuple[float, float], caption: str, rows: int, columns: int, **ratios: Any
 ) -> tuple[Figure, NDArray[Any]]:
     """Return a figure and its panels, below the caption."""
-    figure = Figure(figsize=size, dpi=150, layout="constrained")
+    figure = _Shown(figsize=size, dpi=150, layout="constrained")
     figure.suptitle(caption, fontsize=9, color=GREY, x=0.01, ha="left")
     return figure, figure.subplots(rows, columns, squeeze=False, gridspec_kw=ratios or None)
 
 
 def _draw(axes: Axes, rows: NDArray[np.float64], name: str) -> None:
-    """Draw an estimate and its interval on each line, from the top; counts also as bars."""
+    """Draw an estimate and its interval on each line, from the top; counts also as bars.
+
+    Intervals without an estimate, which say nothing, do not scale the axis.
+    """
     lines = np.arange(len(rows))
     estimates, low, high = rows.T
+    known = np.isfinite(estimates)
     if name == "count":
         axes.barh(lines, estimates, height=0.6, color=BLUE, alpha=0.2)
-    axes.hlines(lines, low, high, color=BLUE, linewidth=2.2, gid="intervals")
-    axes.plot(estimates, lines, "o", color=BLUE, markersize=6, gid="estimates")
+    style: dict[str, Any] = {"color": BLUE, "linewidth": 2.2, "gid": "intervals"}
+    axes.hlines(lines[known], low[known], high[known], **style)
+    axes.plot(estimates, lines, "o", color=BLUE, markersize=4.5, gid="estimates")
+    if known.any():
+        axes.set_xlim(axes.get_xlim())
+    style = {"color": GREY, "linewidth": 1.0, "linestyle": ":", "gid": "unknown"}
+    axes.hlines(lines[~known], low[~known], high[~known], **style)
+    for line in lines[~known]:
+        axes.annotate(
+            "no estimate", (0.5, line), xycoords=("axes fraction", "data"), ha="center",
+            va="center", fontsize=8, color=GREY, backgroundcolor="white",
+        )  # fmt: skip
     axes.set_ylim(len(rows) - 0.4, -0.6)
     plain(axes)
     axes.grid(visible=False, axis="y")

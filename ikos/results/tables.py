@@ -27,7 +27,7 @@ CONFIDENCE = 0.95
 
 _SHOWN_ROWS = 20
 
-_CELL = 'style="padding:.15em .8em;text-align:{}"'
+_CELL = 'style="padding:.15em .8em;text-align:{};white-space:nowrap"'
 
 
 class Estimate(NamedTuple):
@@ -229,7 +229,7 @@ class Tabular(Printed):
         notes += [f"Beware: {warning}" for warning in self._sum.warnings()]
         conditions = "".join(f"<li>{_escaped(one)}</li>" for one in guarantee.conditions)
         return (
-            f'<table style="border-collapse:collapse">{"".join(lines)}</table>'
+            f'<table style="border-collapse:collapse;color:inherit">{"".join(lines)}</table>'
             f"<p>{'<br>'.join(map(_escaped, (*notes, proof)))}</p><ul>{conditions}</ul>"
         )
 
