@@ -54,15 +54,15 @@ class Table:
 
     Attributes
     ----------
-    names : tuple of str
+    names
         The names of the labels of a row; none if a result is a single row.
-    labels : iterable of tuples
-        The labels of each row, to be iterated once.
-    quantities : mapping of str to (array_like of float, Interval)
-        Estimates of each quantity in all rows, and their intervals.
-    drawn : tuple of str
+    labels
+        A tuple of labels for each row, to be iterated once.
+    quantities
+        For each quantity by name, the estimates in all rows, and their `Interval`.
+    drawn
         The quantities that figures show by default; all if empty.
-    units : int
+    units
         Rows with the same first so many labels have the same units.
     """
 

@@ -250,6 +250,13 @@ def test_labels_of_json_are_values_or_texts() -> None:
     assert [row["category"] for row in rows] == [3, None, "a", "(1, 2)", "2026-01-01 00:00:00"]
 
 
+def test_means_beside_variances_have_the_intervals_of_a_sum() -> None:
+    """In the data's units, with more noise than if the mean were released alone."""
+    wide = np.diff(ikos.variance(PAY, **HUNDRED).mean_interval())[0]
+    alone = np.diff(ikos.mean(PAY, **HUNDRED).mean_interval())[0]
+    assert alone < wide < 2 * alone
+
+
 def test_nothing_known_is_said_in_every_form() -> None:
     result = CASES["GroupMeans"](DeterministicRandom(1))
     assert re.search(r">none <small[^>]*>\[0, 100\]<", result._repr_html_())
