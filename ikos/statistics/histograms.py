@@ -116,8 +116,9 @@ def histogram(
     of `histogram_protocols`.
 
     Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
-    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data. The
-    rest is as for `mean`, without ``integers``.
+    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data; those
+    of a histogram by groups are all pairs of a group and a category. The rest is as for `mean`,
+    without ``integers``.
 
     Examples
     --------
