@@ -5,9 +5,10 @@ shufflers mix the shares of all users, and an analyzer learns the sum by adding 
 shares that add up to exactly discrete Laplace noise, the sum is differentially private, and no
 single party is trusted to add the noise.
 
-`SecureSum` and `PrivateSum` run the protocols, `message_count` and `ikos.counts` compute how many
-messages suffice, and `ikos.statistics` builds means, variances and histograms on them. Other
-protocols are in `ikos.baselines`; the documentation lists all modules.
+`mean`, `variance`, `count`, `histogram`, `median` and `quantiles` release statistics of a column;
+`ikos.statistics` has more. `SecureSum` and `PrivateSum` run the protocols, and `message_count` and
+`ikos.counts` compute how many messages suffice. Other protocols are in `ikos.baselines`; the
+documentation lists all modules.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ikos.primitives.shuffling import View
     from ikos.results.guarantees import Guarantee
     from ikos.results.sums import SumResult
+    from ikos.statistics import count, histogram, mean, median, quantiles, variance
     from ikos.sums import PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
     from ikos.sums.ledger import Ledger
 
@@ -46,8 +48,9 @@ __all__ = [
     "Ball", "Box", "Categories", "Guarantee", "InvalidType", "InvalidValue", "Ledger",
     "MessageCount", "Portions", "PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum",
     "Sensitivity", "SparseTernary", "SumResult", "View", "__version__", "accounting", "attacks",
-    "baselines", "cluster", "counts", "data", "deployment", "graphs", "message_count", "noise",
-    "plots", "private_message_count", "security_level", "statistics", "testing",
+    "baselines", "cluster", "count", "counts", "data", "deployment", "graphs", "histogram", "mean",
+    "median", "message_count", "noise", "plots", "private_message_count", "quantiles",
+    "security_level", "statistics", "testing", "variance",
 ]  # fmt: skip
 
 
@@ -59,6 +62,7 @@ _NAMES = {
     "primitives.shuffling": ("View",),
     "results.guarantees": ("Guarantee",),
     "results.sums": ("SumResult",),
+    "statistics": ("count", "histogram", "mean", "median", "quantiles", "variance"),
     "sums": ("PrivateSum", "PrivateVectorSum", "SecureSum", "SecureVectorSum"),
     "sums.ledger": ("Ledger",),
 }

@@ -242,7 +242,8 @@ def test_options_that_are_not_passed_on_are_refused(name: str) -> None:
     if name != "mean":
         unknown["integers"] = True
     for option, value in unknown.items():
-        with pytest.raises(TypeError, match=f"^unexpected keyword argument '{option}'"):
+        said = rf"^{RELEASES[name].func.__name__}\(\) got an unexpected keyword argument '{option}'"
+        with pytest.raises(TypeError, match=said):
             RELEASES[name](epsilon=1, delta=1e-3, **{option: value})
 
 
@@ -274,7 +275,7 @@ def test_options_that_are_not_passed_on_are_refused(name: str) -> None:
                 ([2.0] * 50, ValueError, "must be"),
                 (["x"] * 50, TypeError, "must be a float"),
                 ((x for x in [0.5] * 9), TypeError, "x must be an array, got generator"),
-                (np.ma.array([0.5] * 50, mask=[1] + [0] * 49), ValueError, "not hold masked"),
+                (np.ma.array([0.5] * 50, mask=[1] + [0] * 49), ValueError, "masked|missing"),
             )
         ),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -51,8 +51,8 @@ class KeyValueResult(SumResult):
         Bound on the root mean squared error of each count.
     """
 
-    counts: NDArray[np.float64] = field(repr=False)
-    count_error: float = field(repr=False)
+    counts: NDArray[np.float64]
+    count_error: float
 
     def frequencies(self) -> NDArray[np.float64]:
         """Return the estimated fractions of users with 1, and -1, as ``counts``."""

@@ -152,7 +152,7 @@ class Report:
         rows = [values(self.columns, row) for row in self.rows]
         document = {"version": VERSION, **self.data, "warnings": self.warnings}
         document |= {"rows": rows, "notes": self.notes}
-        return {key: _plain(value) for key, value in document.items()}
+        return {key: plain(value) for key, value in document.items()}
 
     def render(self, kind: str = "text", *, styled: bool = False, width: int | None = None) -> str:
         """Return the report in one of the ``FORMATS``; as CSV, all columns of the table alone."""
@@ -264,7 +264,7 @@ def digits(value: int) -> str:
     return str(gmpy2.mpz(value).digits())
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value for JSON: see `Report.as_dict`."""
     if value is None or isinstance(value, (str, bool)):
         return value
@@ -276,9 +276,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path | Condition):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): plain(one) for key, one in value.items()}
     if is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, (Sequence, Set, Iterator)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     raise TypeError(f"data must hold numbers, strings and collections, got {type(value).__name__}")

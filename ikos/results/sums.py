@@ -3,52 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from decimal import ROUND_CEILING, ROUND_FLOOR
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ikos._validation import InvalidValue, flag, number
 from ikos.results.error import SumError
 from ikos.results.guarantees import Guarantee
+from ikos.results.intervals import Interval, shown
+from ikos.results.tables import CONFIDENCE, Table, Tabular
 from ikos.results.text import Printed, at_least, at_most, figures
 
-__all__ = ["Cost", "Interval", "at_least", "at_most"]
+__all__ = ["Cost", "Interval", "SumResult", "at_least", "at_most", "footer", "shown"]
 
 _LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never reach
-
-
-class Interval(NamedTuple):
-    """A closed interval; for vectors, an array of low and one of high ends.
-
-    Printed with its ends rounded outwards, to a hundredth of its width, but integers as they are.
-
-    Examples
-    --------
-    >>> print(Interval(0.123456, 0.234567), Interval(5.0, 7.0))
-    [0.123, 0.235] [5, 7]
-    """
-
-    low: Any
-    high: Any
-
-    def __str__(self) -> str:
-        if np.ndim(self.low):
-            return f"[{self.low}, {self.high}]"
-        low = figures(self.low, self._scale(), ROUND_FLOOR)
-        return f"[{low}, {figures(self.high, self._scale(), ROUND_CEILING)}]"
-
-    def _scale(self, *others: float) -> float:
-        """Return the width; at least 100, which shows no decimals, if all numbers are integers."""
-        whole = all(float(number).is_integer() for number in (*self, *others))
-        return max(float(self.high - self.low), 100.0 if whole else 0.0)
-
-
-def shown(estimate: float, interval: Interval) -> str:
-    """Return an estimate and its 95 % interval, to the same number of digits."""
-    return f"{figures(estimate, interval._scale(estimate))}  95 % interval {interval}"
 
 
 def _counted(number: float, what: str) -> str:
@@ -126,8 +96,11 @@ def footer(guarantee: Guarantee, cost: str, users: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class SumResult(Printed):
+class SumResult(Tabular):
     """An estimate of a sum in the data's units, with its guarantee and its error.
+
+    Its table has the quantities ``sum`` and ``mean``, and a row for each coordinate of a vector
+    (`ikos.results.tables.Tabular`).
 
     Attributes
     ----------
@@ -150,7 +123,7 @@ class SumResult(Printed):
     domain: Any
     guarantee: Guarantee
     cost: Cost
-    error: SumError = field(repr=False)
+    error: SumError
 
     def __eq__(self, other: object) -> bool:
         names = [one.name for one in fields(self)]
@@ -159,6 +132,10 @@ class SumResult(Printed):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _sum(self) -> SumResult:
+        return self
 
     @property
     def lower(self) -> float:
@@ -203,11 +180,40 @@ class SumResult(Printed):
         low, high = self.interval(confidence, simultaneous=simultaneous)
         return Interval(low / self.users, high / self.users)
 
+    def _table(self) -> Table:
+        shape = np.shape(self.estimate)
+        names = [f"axis {axis}" for axis in range(len(shape))]
+        return Table(
+            tuple(names) if len(shape) > 1 else ("coordinate",) * len(shape),
+            np.ndindex(shape),
+            {
+                "sum": (self.estimate, self.interval(CONFIDENCE)),
+                "mean": (self.mean(), self.mean_interval(CONFIDENCE)),
+            },
+        )
+
+    def warnings(self) -> list[str]:
+        """Return warnings of a budget that protects little, and of an estimate that may be wrong.
+
+        The former only where anything is proved.
+        """
+        warnings = self._wrap_warnings()
+        if not self.guarantee.vacuous:
+            warnings += budget_warnings(self.guarantee.epsilon, self.guarantee.delta, self.users)
+        return warnings
+
+    def _wrap_warnings(self) -> list[str]:
+        if self.error.wrap_probability <= _LIKELY_WRAP:
+            return []
+        chance = at_least(min(1.0, self.error.wrap_probability), 2)
+        return [f"the sum wrapped around with probability up to {chance}"]
+
+    def _end(self) -> tuple[str, ...]:
+        return footer(self.guarantee, str(self.cost), self.users)
+
     def __str__(self) -> str:
-        end = list(footer(self.guarantee, str(self.cost), self.users))
-        if self.error.wrap_probability > _LIKELY_WRAP:
-            chance = at_least(min(1.0, self.error.wrap_probability), 2)
-            end.insert(0, f"beware    the sum wrapped around with probability up to {chance}")
+        end = list(self._end())
+        end[:0] = (f"beware    {warning}" for warning in self._wrap_warnings())
         whole, each = self.standard_error, math.sqrt(self.error.coordinate.mean_square)
         if not np.ndim(self.estimate):
             lines = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
@@ -26,10 +26,12 @@ from ikos.data.domains import MAX_BOUND, Ball, Bounds, Box, number_bounds, requi
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import Interval, SumResult, shown
+from ikos.results.intervals import Interval, shown
+from ikos.results.sums import SumResult
+from ikos.results.tables import Results, Table
 from ikos.results.text import figures
-from ikos.statistics.groups import means_by_group, means_of_present
-from ikos.statistics.labels import places_in_groups
+from ikos.statistics.groups import GroupMeans, PresentMean, means_by_group, means_of_present
+from ikos.statistics.labels import column_names, places_in_groups
 from ikos.statistics.release import (
     MeanOptions,
     Release,
@@ -38,6 +40,7 @@ from ikos.statistics.release import (
     VectorSumOptions,
     check_options,
     filled,
+    first_lines,
     one_column,
     private_sum_of,
     with_gaps,
@@ -114,7 +117,7 @@ def mean(
     >>> bool(np.abs(result.means() - [22.5, 27.5]).max() < 1)
     True
     """
-    check_options(options, MeanOptions)
+    check_options("mean", options, MeanOptions)
     integers = flag("integers", options.pop("integers", False))
     bounds = number_bounds(lower, upper, integers)
     values = filled(one_column(x, with_gaps), missing, bounds)
@@ -122,8 +125,8 @@ def mean(
     run = (epsilon, delta, rng, ledger, rest)
     excluded = missing == "exclude"
     if by is not None:
-        labels, places = places_in_groups(by, groups, other, values.size, excluded)
-        (result,) = means_by_group([values], [bounds], places, labels, excluded, run)
+        users = places_in_groups(by, groups, other, values.size, excluded)
+        (result,) = means_by_group([values], [bounds], users, excluded, run)
         return result
     if groups is not None or other is not None:
         raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
@@ -141,13 +144,17 @@ def count(
     *,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
-) -> SumResult:
+) -> Any:
     """Release the number of users whose answer is true, and their proportion as the mean.
 
-    ``x`` holds booleans; other parameters are as for `mean`.
+    ``x`` holds booleans; other parameters and results are as for `mean`. By groups, true answers
+    are the sums of a `GroupMeans`, whose counts are of all users of a group.
 
     Examples
     --------
@@ -156,24 +163,28 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
-    check_options(options, SumOptions)
+    check_options("count", options, SumOptions)
     answers = one_column(x, array)
     if answers.dtype != bool:
         reject_missing("x", answers, "a boolean")
         raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
-    protocol = PrivateSum(answers.size, epsilon, delta, lower=0, upper=1, integers=True, **options)
-    return protocol.run(answers.astype(np.float64), rng, ledger=ledger)
+    return mean(
+        answers.astype(np.float64), lower=0, upper=1, integers=True, epsilon=epsilon, delta=delta,
+        by=by, groups=groups, other=other, rng=rng, ledger=ledger, **options,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnSums(Release):
     """Private sums of several columns, in each column's units.
 
-    A user's value is ``offset + scale`` times what the ``private`` sum added up.
+    A user's value is ``offset + scale`` times what the ``private`` sum added up. ``columns`` are
+    the names of a data frame's, or numbers.
     """
 
     scale: Any
     offset: Any
+    columns: tuple[Hashable, ...] = ()
 
     @property
     def estimate(self) -> Any:
@@ -206,14 +217,20 @@ class ColumnSums(Release):
     def _in_units(self, sums: Any) -> Any:
         return self.users * self.offset + self.scale * sums
 
-    def __str__(self) -> str:
+    def _table(self) -> Table:
+        quantities = {
+            "sum": (self.estimate, self.interval()),
+            "mean": (self.means(), self.mean_interval()),
+        }
+        return Table(("column",), [(name,) for name in self.columns], quantities, units=1)
+
+    def _lines(self) -> list[str]:
         band = self.mean_interval()
-        rows = zip(self.means()[:8], band.low, band.high, strict=False)
-        lines = [
-            f"mean {place:<3} {shown(mean, Interval(low, high))}"
-            for place, (mean, low, high) in enumerate(rows)
-        ]
-        return self._report(lines, self.scale.size)
+        rows = zip(self.columns, self.means(), band.low, band.high, strict=True)
+        lines = (
+            f"mean {name!s:<3} {shown(mean, Interval(low, high))}" for name, mean, low, high in rows
+        )
+        return first_lines(lines, len(self.columns))
 
 
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
@@ -298,7 +315,7 @@ def means(
     -------
     ColumnSums, or dict of GroupMeans or PresentMean
         The latter with groups, or if missing values are excluded: by the name or number of each
-        column.
+        column, and also one table (`ikos.results.tables.Results`).
 
     Examples
     --------
@@ -309,12 +326,11 @@ def means(
     True
     """
     run = (epsilon, delta, rng, ledger, options)
-    check_options(options, VectorSumOptions)
+    check_options("means", options, VectorSumOptions)
     if by is None and (groups is not None or other is not None):
         raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
     if by is None and missing == "refuse":
-        scaled, centre, half = _scaled(x, lower, upper)
-        return ColumnSums(private_sum_of(scaled, Box(half.size, -1, 1), run), half, centre)
+        return _column_sums(x, x, lower, upper, run)
     numbers = with_gaps("x", x)
     d = _rows(numbers)[1]
     limits = zip(_limits("lower", lower, d), _limits("upper", upper, d), strict=True)
@@ -327,15 +343,24 @@ def means(
             where = error.parameter if error.row is None else f"x[{error.row}, {place}]"
             raise InvalidValue(where, error.what, row=error.row) from None
     if by is None and missing != "exclude":
-        scaled, centre, half = _scaled(np.stack(filled_in, axis=1), lower, upper)
-        return ColumnSums(private_sum_of(scaled, Box(half.size, -1, 1), run), half, centre)
-    names = getattr(x, "columns", range(d))
+        return _column_sums(np.stack(filled_in, axis=1), x, lower, upper, run)
+    results: Sequence[PresentMean | GroupMeans]
     if by is None:
-        return dict(zip(names, means_of_present(filled_in, bounds, run), strict=True))
-    excluded = missing == "exclude"
-    labels, places = places_in_groups(by, groups, other, numbers.shape[0], excluded)
-    results = means_by_group(filled_in, bounds, places, labels, excluded, run)
-    return dict(zip(names, results, strict=True))
+        results = means_of_present(filled_in, bounds, run)
+    else:
+        excluded = missing == "exclude"
+        users = places_in_groups(by, groups, other, numbers.shape[0], excluded)
+        results = means_by_group(filled_in, bounds, users, excluded, run)
+    return Results("column", zip(column_names(x, d), results, strict=True), units=True)
+
+
+def _column_sums(
+    values: ArrayLike, table: Any, lower: ArrayLike, upper: ArrayLike, run: Run
+) -> ColumnSums:
+    """Return the private sums of values, with the names of a table's columns."""
+    scaled, centre, half = _scaled(values, lower, upper)
+    private = private_sum_of(scaled, Box(half.size, -1, 1), run)
+    return ColumnSums(private, half, centre, column_names(table, half.size))
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,11 +368,13 @@ class Variances(Release):
     """Private means and variances of several columns, or of one, as floats.
 
     The ``private`` sum is of the distances u from the ``centre`` of each column's bounds, divided
-    by ``half`` their width, followed by w (u^2 - 1/2).
+    by ``half`` their width, followed by w (u^2 - 1/2). ``columns`` are the names of a data frame's,
+    or numbers; None for a single column.
     """
 
     centre: Any
     half: Any
+    columns: tuple[Hashable, ...] | None = None
 
     def _moments(self) -> tuple[ColumnSums, ColumnSums]:
         """Return the sums of u and of u^2."""
@@ -389,18 +416,32 @@ class Variances(Release):
         square = self.half**2
         return Interval((second.low - largest) * square, (second.high - smallest) * square)
 
-    def __str__(self) -> str:
+    def mean_interval(self, confidence: float = 0.95, *, simultaneous: bool = False) -> Interval:
+        """Return an interval for each mean, as `SumResult.interval`."""
+        band = self._moments()[0].mean_interval(confidence, simultaneous=simultaneous)
+        low, high = (self.centre + self.half * end for end in band)
+        slack = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)) + np.abs(self.centre))
+        return Interval(low - slack, high + slack)
+
+    def _table(self) -> Table:
+        quantities = {
+            "variance": (self.estimate, self.interval()),
+            "mean": (self.means(), self.mean_interval()),
+        }
+        if self.columns is None:
+            return Table((), [()], quantities)
+        return Table(("column",), [(name,) for name in self.columns], quantities, units=1)
+
+    def _lines(self) -> list[str]:
         band, first = self.interval(), self._moments()[0].mean_interval()
         widths = self.half * (first.high - first.low)
         columns = map(np.atleast_1d, (self.estimate, band.low, band.high, self.means(), widths))
-        named = np.ndim(self.half) > 0
-        rows = zip(*(column[:8] for column in columns), strict=True)
-        lines = [
-            f"variance{f' {place:<3}' * named} {shown(value, Interval(low, high))}; "
-            f"mean {figures(mean, width)}"
-            for place, (value, low, high, mean, width) in enumerate(rows)
-        ]
-        return self._report(lines, np.size(self.half))
+        names = [""] if self.columns is None else [f" {name!s:<3}" for name in self.columns]
+        lines = (
+            f"variance{name} {shown(value, Interval(low, high))}; mean {figures(mean, width)}"
+            for name, value, low, high, mean, width in zip(names, *columns, strict=True)
+        )
+        return first_lines(lines, np.size(self.half))
 
 
 def variances(
@@ -429,7 +470,9 @@ def variances(
     >>> bool((np.abs(result.estimate - x.var(axis=0)) < [20, 0.01]).all())
     True
     """
-    return Variances(*_sums_of_squares(x, lower, upper, (epsilon, delta, rng, ledger, options)))
+    check_options("variances", options, VectorSumOptions)
+    sums = _sums_of_squares(x, lower, upper, (epsilon, delta, rng, ledger, options))
+    return Variances(*sums, column_names(x, sums[-1].size))
 
 
 def variance(
@@ -453,6 +496,7 @@ def variance(
     >>> bool(abs(result.estimate - x.var()) < 5)
     True
     """
+    check_options("variance", options, VectorSumOptions)
     column = one_column(x)[:, np.newaxis]
     sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, ledger, options))
     private, (centre,), (half,) = sums
@@ -506,6 +550,7 @@ def linear_statistics(
     >>> bool(np.abs(result.means() - [1.5, 0]).max() < 0.1)
     True
     """
+    check_options("linear_statistics", options, VectorSumOptions)
     matrix = doubles("weights", weights)
     if not isinstance(domain, (Box, Ball)):
         raise InvalidType("domain", f"must be a Box or a Ball, got {type(domain).__name__}")
@@ -526,7 +571,7 @@ def linear_statistics(
     np.clip(results, -reach, reach, out=results)
     run = (epsilon, delta, rng, ledger, options)
     private = private_sum_of(results, Box(k, -reach, reach), run, apart)
-    return ColumnSums(private, np.ones(k), matrix @ centre)
+    return ColumnSums(private, np.ones(k), matrix @ centre, tuple(range(k)))
 
 
 def _moved(matrix: NDArray[np.float64], domain: Box | Ball) -> tuple[float, Sensitivity]:

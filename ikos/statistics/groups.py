@@ -27,10 +27,11 @@ from ikos.data.sensitivity import Sensitivity
 from ikos.numeric.distributions import Divisible
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.error import NoisySum
+from ikos.results.intervals import Interval, shown
 from ikos.results.pairs import PairError
-from ikos.results.sums import Interval, shown
-from ikos.statistics.labels import NO_GROUP
-from ikos.statistics.release import Release, Run, private_sum_of
+from ikos.results.tables import Table
+from ikos.statistics.labels import NO_GROUP, UsersGroups
+from ikos.statistics.release import Release, Run, first_lines, private_sum_of
 
 _CONFIDENCE = 0.95
 _OUTWARDS = 1e-12  # relative distance by which ends are moved outwards, for rounding of doubles
@@ -156,6 +157,19 @@ class Means(Release):
         high = np.minimum(lower + width * band.high + slack, upper)
         return Interval(low, high) if np.ndim(low) else Interval(float(low), float(high))
 
+    def _labelled(
+        self, names: tuple[str, ...], labels: Sequence[tuple[Hashable, ...]], drawn: tuple[str, ...]
+    ) -> Table:
+        """Return the table of these rows."""
+        quantities = {
+            "count": (self.counts(), self.count_interval()),
+            "sum": (self.sums(), self.sum_interval()),
+            "mean": (self.means(), self.mean_interval()),
+        }
+        if self.excluded:
+            quantities["missing"] = self.missing(), self.missing_interval()
+        return Table(names, labels, quantities, drawn)
+
     def _described(self, mean: float, low: float, high: float, count: float) -> str:
         estimate = "none" if math.isnan(mean) else shown(mean, Interval(low, high))
         return f"{estimate}  of {count:,.0f} users"
@@ -189,21 +203,26 @@ class PresentMean(Means):
 
     mean, count = Means.means, Means.counts
 
-    def __str__(self) -> str:
+    def _table(self) -> Table:
+        return self._labelled((), [()], ("mean", "count", "missing"))
+
+    def _lines(self) -> list[str]:
         text = self._described(self.means(), *self.mean_interval(), self.counts())
         missing = shown(self.missing(), self.missing_interval())
-        return self._report([f"mean      {text}", f"missing   {missing}"])
+        return [f"mean      {text}", f"missing   {missing}"]
 
 
 @dataclass(frozen=True, eq=False)
 class GroupMeans(Means):
     """Private counts, sums and means of one column by groups: arrays in the order of ``groups``.
 
-    Their pairs begin at place ``first`` of the ``private`` sum.
+    Their pairs begin at place ``first`` of the ``private`` sum. The groups are labels of the column
+    ``by``, or tuples of labels of several.
     """
 
     groups: tuple[Hashable, ...] = ()
     first: int = 0
+    by: str | tuple[str, ...] = "group"
 
     @cached_property
     def _sums(self) -> NDArray[np.float64]:
@@ -223,29 +242,19 @@ class GroupMeans(Means):
             "sum": _Linear(0, (upper, lower), upper - lower),
         }
 
-    def frame(self) -> Any:
-        """Return a pandas data frame with a row for each group: estimates and 95 % intervals."""
-        import pandas as pd  # type: ignore[import-untyped]
+    def _table(self) -> Table:
+        if isinstance(self.by, str):
+            return self._labelled((self.by,), [(one,) for one in self.groups], ("mean", "count"))
+        return self._labelled(self.by, cast(Any, self.groups), ("mean", "count"))
 
-        columns: dict[str, Any] = {}
-        for name, estimates, interval in (
-            ("count", self.counts, self.count_interval),
-            ("sum", self.sums, self.sum_interval),
-            ("mean", self.means, self.mean_interval),
-            ("missing", self.missing, self.missing_interval),
-        )[: 4 if self.excluded else 3]:
-            band = interval()
-            columns |= {name: estimates(), f"{name}_low": band.low, f"{name}_high": band.high}
-        return pd.DataFrame(columns, index=pd.Index(self.groups, name="group"))
-
-    def __str__(self) -> str:
+    def _lines(self) -> list[str]:
         band = self.mean_interval()
-        numbers = list(zip(self.means(), band.low, band.high, self.counts(), strict=True))
-        lines = [
+        numbers = zip(self.means(), band.low, band.high, self.counts(), strict=True)
+        lines = (
             f"{label}: mean {self._described(*row)}"
-            for label, row in zip(self.groups[:8], numbers, strict=False)
-        ]
-        return self._report(lines, len(self.groups))
+            for label, row in zip(self.groups, numbers, strict=True)
+        )
+        return first_lines(lines, len(self.groups))
 
 
 def steps(bounds: Sequence[Bounds], users: int, epsilon: float | Fraction) -> int:
@@ -289,23 +298,24 @@ def group_vectors(
 def means_by_group(
     columns: Sequence[NDArray[np.float64]],
     bounds: Sequence[Bounds],
-    places: NDArray[np.int64],
-    groups: tuple[Hashable, ...],
+    users: UsersGroups,
     excluded: bool,
     run: Run,
 ) -> list[GroupMeans]:
     """Return the means of each column by groups, under one budget.
 
-    Users' groups have ``places``. Missing values are NaN, and there are none unless ``excluded``.
+    Missing values are NaN, and there are none unless ``excluded``.
     """
     (epsilon, delta, rng, ledger, options), cells = run, 3 if excluded else 2
-    p = steps(bounds, places.size, epsilon)
-    domain = Portions([cells * len(groups)] * len(columns), p)
+    p = steps(bounds, users.places.size, epsilon)
+    domain = Portions([cells * len(users.groups)] * len(columns), p)
     rng = secure(rng)
-    x = group_vectors(columns, bounds, places, domain, cells, rng)
+    x = group_vectors(columns, bounds, users.places, domain, cells, rng)
     private = private_sum_of(x, domain, (epsilon, delta, rng, ledger, options))
     return [
-        GroupMeans(private, bound, bool(bound.rounding(p)), excluded, groups, part.start)
+        GroupMeans(
+            private, bound, bool(bound.rounding(p)), excluded, users.groups, part.start, users.by
+        )
         for bound, part in zip(bounds, domain.runs, strict=True)
     ]
 

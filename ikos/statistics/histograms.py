@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any, Unpack
@@ -26,6 +26,7 @@ from ikos.data.domains import Categories
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
+from ikos.results.tables import Table
 from ikos.statistics.labels import labels_of, named_columns, places_of
 from ikos.statistics.release import (
     Release,
@@ -61,13 +62,16 @@ class Histogram(Release):
     def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
         return dict(zip(self.categories, values, strict=True))
 
-    def _lines(self) -> list[str]:
-        return [_listed(self.estimates())]
+    def _table(self) -> Table:
+        counts = {"count": (self.private.estimate, self.private.interval())}
+        return Table(("category",), [(label,) for label in self.categories], counts)
 
-    def __str__(self) -> str:
+    def _lines(self) -> list[str]:
         each = at_least(math.sqrt(self.private.error.coordinate.mean_square), 4)
-        error = f"error     {each} for each count (root mean square, at most)"
-        return self._report([*self._lines(), error])
+        return [*self._listed(), f"error     {each} for each count (root mean square, at most)"]
+
+    def _listed(self) -> list[str]:
+        return [_some(self.estimates())]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +85,15 @@ class Histograms(Histogram):
             for column, labels in self.categories.items()
         }
 
-    def _lines(self) -> list[str]:
-        return [f"{column}: {_listed(counts)}" for column, counts in self.estimates().items()]
+    def _table(self) -> Table:
+        labels = [(column, one) for column, some in self.categories.items() for one in some]
+        return replace(super()._table(), names=("column", "category"), labels=labels, units=1)
+
+    def _listed(self) -> list[str]:
+        return [f"{column}: {_some(counts)}" for column, counts in self.estimates().items()]
 
 
-def _listed(counts: Mapping[Hashable, float]) -> str:
+def _some(counts: Mapping[Hashable, float]) -> str:
     some = ", ".join(f"{label}: {count:.0f}" for label, count in islice(counts.items(), 8))
     return some + f", ... {len(counts):,} in all" * (len(counts) > 8)
 
@@ -108,8 +116,9 @@ def histogram(
     of `histogram_protocols`.
 
     Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
-    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data. The
-    rest is as for `mean`, without ``integers``.
+    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data; those
+    of a histogram by groups are all pairs of a group and a category. The rest is as for `mean`,
+    without ``integers``.
 
     Examples
     --------
@@ -118,9 +127,11 @@ def histogram(
     >>> bool(abs(result.estimates()["yes"] - 4000) < 100)
     True
     """
+    limited = max_error is not None or max_bytes is not None
+    check_options("histogram", options, SumOptions if limited else VectorSumOptions)
     labels = labels_of("categories", categories)
     cells = places_of(labels, "x", x)
-    if max_error is not None or max_bytes is not None:
+    if limited:
         best, *_ = histogram_protocols(
             cells.size, len(labels), epsilon=epsilon, delta=delta,
             max_error=max_error, max_bytes=max_bytes, **options,
@@ -178,7 +189,7 @@ def histogram_protocols(
     limited, name, limit = (
         (0, "max_error", max_error) if max_bytes is None else (1, "max_bytes", max_bytes)
     )
-    check_options(options, SumOptions)
+    check_options("histogram_protocols", options, SumOptions)
     most = number(name, limit, above=0)
     domain = Categories([integer("categories", categories, low=1)])
     sums = PrivateVectorSum(n, domain, epsilon, delta, **options)
@@ -241,6 +252,7 @@ def histograms(
     >>> bool(abs(result.estimates()["vote"]["yes"] - 4000) < 200)
     True
     """
+    check_options("histograms", options, VectorSumOptions)
     named = named_columns(columns)
     if named is None:
         raise InvalidType(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,17 @@ from ikos._validation import (
 
 NO_GROUP = -1
 """The place of a user who is in none of the groups."""
+
+
+class UsersGroups(NamedTuple):
+    """The groups, the place of each user's among them, and the names of the columns of labels.
+
+    If ``by`` is a name, groups are labels of that column, and otherwise tuples of labels.
+    """
+
+    groups: tuple[Hashable, ...]
+    places: NDArray[np.int64]
+    by: str | tuple[str, ...]
 
 
 def labels_of(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
@@ -76,6 +87,12 @@ def named_columns(x: Any) -> dict[Hashable, ArrayLike] | None:
     return {name: x[name] for name in named}
 
 
+def column_names(x: Any, columns: int) -> tuple[Hashable, ...]:
+    """Return the names of the columns of a data frame, or their numbers."""
+    names = getattr(x, "column_names", getattr(x, "columns", range(columns)))
+    return tuple(names)
+
+
 def _items(name: str, x: ArrayLike) -> list[Any]:
     """Return values as Python objects; those of a list are unchanged."""
     if not hasattr(x, "__array__"):
@@ -91,8 +108,8 @@ def _items(name: str, x: ArrayLike) -> list[Any]:
 
 def places_in_groups(
     by: Any, groups: Any, other: Hashable, users: int, excluded: bool
-) -> tuple[tuple[Hashable, ...], NDArray[np.int64]]:
-    """Return the labels of all groups, and the place of each user's.
+) -> UsersGroups:
+    """Return all groups, and users' places among them.
 
     For several columns of labels, groups are tuples: all combinations. Users with a missing label
     are in no group, if they are ``excluded``.
@@ -122,4 +139,7 @@ def places_in_groups(
         product = [(*some, label) for some in product for label in labels]
         member = (places >= 0) & (found >= 0)
         places = np.where(member, places * len(labels) + found, NO_GROUP)
-    return tuple(product if named is not None else (label for (label,) in product)), places
+    if named is None:
+        by_name = getattr(by, "name", None)  # of a column of a data frame
+        return UsersGroups(tuple(label for (label,) in product), places, str(by_name or "group"))
+    return UsersGroups(tuple(product), places, tuple(map(str, named)))

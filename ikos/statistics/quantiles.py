@@ -17,8 +17,9 @@ from ikos.data.domains import Bounds, IntegerBounds, Portions, number_bounds
 from ikos.numeric.distributions import Divisible
 from ikos.primitives.randomness import RandomSource
 from ikos.results.error import NoisySum
-from ikos.results.sums import Interval, shown
-from ikos.statistics.labels import NO_GROUP, places_in_groups
+from ikos.results.intervals import Interval, shown
+from ikos.results.tables import Results, Table
+from ikos.statistics.labels import NO_GROUP, UsersGroups, places_in_groups
 from ikos.statistics.release import (
     MeanOptions,
     Release,
@@ -146,19 +147,25 @@ class Quantiles(Release):
         fitted = self._fitted
         return self.edges, fitted / max(fitted[-1], 1e-9)
 
-    def __str__(self) -> str:
+    def _table(self) -> Table:
+        labels = [(q,) for q in self.q]
+        return Table(("quantile",), labels, {"value": (self.estimate, self.interval())})
+
+    def plot(self, *quantities: str) -> Any:
+        """Return a matplotlib figure of the distribution, with the quantiles' intervals."""
+        from ikos.plots.estimates import quantiles_figure
+
+        if quantities:
+            return super().plot(*quantities)
+        return quantiles_figure(self._table(), *self.cdf(), self._caption())
+
+    def _lines(self) -> list[str]:
         band = self.interval()
         rows = zip(self.q, self.estimate, band.low, band.high, strict=True)
-        lines = [
-            f"{f'{q:g}-quantile':<13} "
-            + (
-                f"none  95 % interval {Interval(float(low), float(high))}"
-                if math.isnan(value)
-                else shown(float(value), Interval(float(low), float(high)))
-            )
+        return [
+            f"{f'{q:g}-quantile':<13} {shown(float(value), Interval(float(low), float(high)))}"
             for q, value, low, high in rows
         ]
-        return self._report(lines)
 
 
 def _rank(q: float, users: int) -> int:
@@ -246,6 +253,7 @@ def quantiles(
     Returns
     -------
     Quantiles, or with ``by`` a dict of labels to Quantiles
+        The dict is also one table (`ikos.results.tables.Results`).
 
     Examples
     --------
@@ -255,7 +263,7 @@ def quantiles(
     >>> bool(np.abs(result.estimate - [24, 49, 74]).max() <= 2)
     True
     """
-    check_options(options, MeanOptions)
+    check_options("quantiles", options, MeanOptions)
     bounds = number_bounds(lower, upper, options.pop("integers", False))
     levels = tuple(float(number("q", level, above=0, below=1)) for level in ordered("q", q))
     if not levels:
@@ -268,13 +276,13 @@ def quantiles(
         else integer("bins", bins, low=2, high=most or _LARGEST_BINS)
     )
     excluded = missing == "exclude"
-    labels: tuple[Hashable, ...] = (None,)
-    places = np.zeros(values.size, dtype=np.int64)
+    users = UsersGroups((None,), np.zeros(values.size, dtype=np.int64), "group")
     if by is not None:
-        labels, places = places_in_groups(by, groups, other, values.size, excluded)
+        users = places_in_groups(by, groups, other, values.size, excluded)
     elif groups is not None or other is not None:
         raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
     tree, edges = Tree(fan_outs(count)), bin_edges(bounds, count)
+    labels, places, by_name = users
     domain = Portions([len(labels) * size for size in tree.sizes])
     counted = np.flatnonzero((places != NO_GROUP) & ~np.isnan(values))
     bin_of = np.searchsorted(edges[1:-1], values[counted], side="right")
@@ -284,11 +292,11 @@ def quantiles(
         vectors[counted, run.start + places[counted] * size + node] = 1
     private = private_sum_of(vectors, domain, (epsilon, delta, rng, ledger, options))
     known = by is None and not excluded
-    results = {
-        label: Quantiles(private, levels, bounds, count, known, place, len(labels))
-        for place, label in enumerate(labels)
-    }
-    return results if by is not None else results[None]
+    results = [
+        Quantiles(private, levels, bounds, count, known, place, len(labels))
+        for place in range(len(labels))
+    ]
+    return results[0] if by is None else Results(by_name, zip(labels, results, strict=True))
 
 
 def median(
@@ -298,7 +306,14 @@ def median(
     upper: float,
     epsilon: float | Fraction,
     delta: float | Fraction,
-    **options: Any,
+    bins: int | None = None,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
+    missing: str | float = "refuse",
+    rng: RandomSource | None = None,
+    ledger: Ledger | None = None,
+    **options: Unpack[MeanOptions],
 ) -> Any:
     """Release the median; parameters and results are as for `quantiles`.
 
@@ -309,4 +324,8 @@ def median(
     >>> bool(abs(result.estimate[0] - 0.25) < 0.05)
     True
     """
-    return quantiles(x, (0.5,), lower=lower, upper=upper, epsilon=epsilon, delta=delta, **options)
+    check_options("median", options, MeanOptions)
+    return quantiles(
+        x, (0.5,), lower=lower, upper=upper, epsilon=epsilon, delta=delta, bins=bins, by=by,
+        groups=groups, other=other, missing=missing, rng=rng, ledger=ledger, **options,
+    )  # fmt: skip

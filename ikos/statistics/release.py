@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import islice
 from typing import Any, TypedDict
 
 import numpy as np
@@ -16,8 +17,8 @@ from ikos.data.domains import Bounds, Domain
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.randomness import RandomSource
 from ikos.results.guarantees import Guarantee
-from ikos.results.sums import SumResult, footer
-from ikos.results.text import Printed
+from ikos.results.sums import SumResult
+from ikos.results.tables import Tabular
 from ikos.sums.ledger import Ledger
 from ikos.sums.private import PrivateVectorSum
 from ikos.transports import Recipe
@@ -57,7 +58,7 @@ Run = tuple[float | Fraction, float | Fraction, RandomSource | None, Ledger | No
 
 
 @dataclass(frozen=True, eq=False)
-class Release(Printed):
+class Release(Tabular):
     """Results computed from one private sum of vectors."""
 
     private: SumResult
@@ -72,21 +73,32 @@ class Release(Printed):
         """Number of users who took part; public."""
         return self.private.users
 
-    def _report(self, lines: list[str], columns: int = 0) -> str:
-        """Return lines about the first eight columns, and the end of a printed result."""
-        more = [f"... {columns:,} columns in all"] if columns > 8 else []
-        end = footer(self.guarantee, str(self.private.cost), self.users)
-        return "\n".join((*lines, *more, *end))
+    @property
+    def _sum(self) -> SumResult:
+        return self.private
+
+    def _lines(self) -> list[str]:
+        """Return the lines above the guarantee in the printed result."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return "\n".join((*self._lines(), *self.private._end()))
 
 
-def check_options(options: Mapping[str, Any], taken: type[SumOptions]) -> None:
-    """Refuse unknown options, before a protocol that the user did not call does.
+def first_lines(lines: Iterable[str], columns: int) -> list[str]:
+    """Return the first eight lines, each about a column, and how many there are in all."""
+    more = [f"... {columns:,} columns in all"] if columns > 8 else []
+    return [*islice(lines, 8), *more]
+
+
+def check_options(name: str, options: Mapping[str, Any], taken: type[SumOptions]) -> None:
+    """Refuse options unknown to the function that was called, before its protocol does.
 
     A sensitivity in the columns' own units would be taken for one of scaled values, and too little
     noise added.
     """
     if unknown := options.keys() - taken.__annotations__.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+        raise TypeError(f"{name}() got an unexpected keyword argument {min(unknown)!r}")
 
 
 def private_sum_of(
@@ -99,7 +111,6 @@ def private_sum_of(
 ) -> SumResult:
     """Return the private sum of vectors whose sensitivity this module computed."""
     epsilon, delta, rng, ledger, options = run
-    check_options(options, VectorSumOptions)
     protocol = PrivateVectorSum(
         x.shape[0], domain, epsilon, delta, sensitivity=sensitivity, integers=integers, **options
     )

@@ -110,7 +110,7 @@ def test_estimates_by_groups(table: pd.DataFrame) -> None:
     groups = ["north", "south", "east"]
     result = mean(table["pay"], by=table["region"], groups=groups, **HUNDRED)
     truth = exact(table, "region", groups)
-    frame = result.frame()
+    frame = result.to_frame()
     assert list(frame.index) == groups
     for name, reach in (("count", 60), ("sum", 4000), ("mean", 4)):
         assert (np.abs(frame[name] - truth[name]) < reach).all()
