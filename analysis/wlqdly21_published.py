@@ -131,7 +131,7 @@ def published_asymptotic_error(
 
     ``d s^2 ln(1/delta) / (n^2 eps^2)`` times ``max(1, 14 s ln(2/delta) / (eps^2 (n - 1)))``, of an
     estimated mean, epsilon and delta those of the shuffled messages. The maximum is that of 1 and
-    s/Omega, and always 1 where there is a mechanism (Omega > s); the true order has
+    s/Omega, and always 1 where there is a mechanism (Omega > s); for few users the order has
     (1 - s/Omega)^-4 in its place: see the errata of the documentation.
 
     Examples

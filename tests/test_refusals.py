@@ -116,6 +116,8 @@ ROWS: list[Row] = [
      "gammas": [0.5, 0.5]}, {"precision": [12, 0, 2**53], "domains": [[3], [2, 4], [3, 3], [], [1,
      12], [2**31, 4]], "places": [[5, 1], [4, 2], [0, 1], [12, 1]], "gammas": [[0.5, 0],
      [0.5, 1.5]]}),
+    (accounting.recursive_digits((10, 100), (0.1, 0.5)).split, {"encoded": 234},
+     {"encoded": [1001, [0.5], [-1]]}),
     (accounting.recursive_digits, {"precisions": [10, 100], "gammas": [0.1, 0.5]},
      {"precisions": [[], [0, 1], [2**52, 2]], "gammas": [[0.1], [0.1, 0.2, 0.3], [0.1, 0]]}),
     (accounting.digits_delta, {"epsilon": 1.0, "n": 1000,
@@ -151,7 +153,8 @@ ROWS: list[Row] = [
     (graphs.component_labels, {"targets": [[1], [0]], "clear_share": True, "backend": "scipy"},
      {"targets": TARGETS}),
     (graphs.replayed_targets, {"n": 4, "m": 2, "shuffler": "single", "rng": DeterministicRandom(1)},
-     {"n": [0], "m": [0]}),
+     {"n": [0], "m": [0], "rng": [None]}),
+    (graphs.sweep, {"users": (19, 20), "messages": (3, 4)}, {"users": [(19,), (20, 19)]}),
     (graphs.multigraph, {"targets": [[1], [0]], "clear_share": True}, {"targets": TARGETS}),
     # noise and randomness
     (noise.geometric, {"s": 0.1, "size": 3}, {"s": [0, -0.5], "size": [2**40 + 1, (2, 3)]}),

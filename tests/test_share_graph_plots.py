@@ -53,6 +53,16 @@ def test_repeated_edges_do_not_hide_each_other():
     assert len(shapes) == 6
 
 
+def test_loops_are_outside_the_circle_and_do_not_hide_each_other():
+    (axes,) = graph_figure(multigraph([[0, 0, 1], [2, 1, 0], [1, 2, 2]])).axes
+    paths = [patch.get_path().vertices for patch in axes.patches]
+    loops = [path for path in paths if len(path) == 4 and (path[0] == path[3]).all()]
+    assert len({tuple(path.ravel().round(6)) for path in loops}) == len(loops) == 5
+    assert all((path[1:3] @ path[0] > 1).all() for path in loops)
+    (axes,) = graph_figure(multigraph(np.zeros((1, 3), dtype=int))).axes
+    assert len({tuple(patch.get_path().vertices.ravel()) for patch in axes.patches}) == 3
+
+
 @pytest.mark.parametrize(
     ("graph", "error"),
     [

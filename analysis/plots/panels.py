@@ -19,6 +19,9 @@ try:
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
+_COLOURS = (*COLOURS, GREY, BLACK)
+"""Eight curves have different colours; references are black as well, but have no markers."""
+
 _DASHES: dict[str, Any] = {
     "dashed": (0, (4, 1.5)),
     "dotted": (0, (1, 1.5)),
@@ -70,7 +73,7 @@ def panels_figure(
     columns = counts.pop()
     lines = {line.name: line for _, panels in rows for panel in panels for line in panel.lines}
     drawn = [name for name, line in lines.items() if not line.reference]
-    looks = dict(zip(drawn, zip(cycle(COLOURS), cycle(MARKERS), strict=False), strict=False))
+    looks = dict(zip(drawn, zip(cycle(_COLOURS), cycle(MARKERS), strict=False), strict=False))
     width = 0.8 + max(2.75, 8.4 / max(2, columns)) * columns + beside
     words = textwrap.wrap(note, int(15 * width))
     above = 0.7 + 0.19 * len(words)

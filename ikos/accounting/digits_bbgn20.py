@@ -24,6 +24,7 @@ from ikos._validation import (
     MAX_PROTOCOL_USERS,
     InvalidType,
     InvalidValue,
+    array,
     choice,
     integer,
     number,
@@ -115,9 +116,14 @@ class DigitParameters:
 
     def split(self, encoded: Any) -> tuple[Any, ...]:
         """Return the digits, most significant first, of integers in {0..precision}."""
-        digits = []
+        steps = array("encoded", encoded)
+        if steps.dtype.kind not in "iu":
+            raise InvalidType("encoded", "must be integers: values times the precision, rounded")
+        if steps.size and not 0 <= steps.min() <= steps.max() <= self.precision:
+            raise InvalidValue("encoded", f"must be in {{0..{self.precision}}}, the precision")
+        digits, rest = [], steps if steps.ndim else encoded
         for place in self.places:
-            digit, encoded = divmod(encoded, place)
+            digit, rest = divmod(rest, place)
             digits.append(digit)
         return tuple(digits)
 
@@ -494,19 +500,29 @@ def accounted_digits(
 ) -> tuple[DigitParameters, float]:
     """Return digits with the accountants that prove a delta, and that delta, rounded up."""
     pairs = list(zip(digits.domains, digits.gammas, strict=True))
-    deviations = [math.sqrt(2 * k / (float(gamma) * n)) * float(1 - gamma) for k, gamma in pairs]
-    if composition == "numerical" and len(pairs) > 1:
+    # A digit whose answers all are random reveals nothing, and needs no part of epsilon.
+    telling = [(k, gamma) for k, gamma in pairs if gamma < 1]
+    deviations = [math.sqrt(2 * k / (float(gamma) * n)) * float(1 - gamma) for k, gamma in telling]
+    if composition == "numerical" and len(telling) > 1:
         mu = max(math.hypot(*deviations), 1e-100)
         low_eps = round_down(epsilon)
         expected = max(math.exp(gaussian_log_delta(low_eps, mu)), MIN_DELTA)
-        blankets = [ResponseBlanket(n, k, gamma) for k, gamma in pairs]
+        blankets = [ResponseBlanket(n, k, gamma) for k, gamma in telling]
         delta = composed_divergence(low_eps, blankets, delta=expected, cells=_CELLS)
         return replace(digits, accountants=()), delta
+    least = Fraction(MIN_EPSILON)
+    rest = epsilon - least * len(telling)
+    if rest < 0:
+        raise InvalidValue(
+            "epsilon",
+            f"must be at least {len(telling)}e-6, 1e-6 for each digit, got {float(epsilon):g}",
+        )
     # Any split of epsilon is sound. This one has about the same exponent for all digits.
     spread = sum(map(Fraction, deviations))
-    parts = [epsilon * Fraction(each) / spread if spread else epsilon for each in deviations]
+    parts = iter([least + rest * Fraction(each) / spread for each in deviations])
     deltas, known = [], []
-    for part, (k, gamma) in zip(parts, pairs, strict=True):
+    for k, gamma in pairs:
+        part = next(parts) if gamma < 1 else epsilon
         deltas.append(Fraction(response_delta(part, n, k, gamma)))
         known.append(response_accountant(part, n, k, gamma))
     return replace(digits, accountants=tuple(known)), min(1.0, round_up(sum(deltas, Fraction(0))))

@@ -199,7 +199,7 @@ class BinaryRandomizedResponse(ShuffledBits):
             least_gamma = binary_response_gamma if accountant == "exact" else published_gamma
             chance = _informative(least_gamma(*terms._budget), terms.min_honest)
         elif accountant == "exact":
-            chance = grid_up(number("gamma", gamma, low=LEAST_GAMMA, high=1 - LEAST_GAMMA))
+            chance = grid_up(number("gamma", gamma, low=LEAST_GAMMA, below=1, high=1 - LEAST_GAMMA))
             proved = binary_response_delta(terms.epsilon, terms.min_honest, chance)
             refuse_unproved("gamma", proved, terms)
         else:

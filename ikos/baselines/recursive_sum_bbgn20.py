@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, choice, integer, number, round_up
+from ikos._validation import InvalidType, InvalidValue, choice, integer, number, round_up
 from ikos.accounting.blanket import LEAST_GAMMA, TooManyTermsError
 from ikos.accounting.digits_bbgn20 import (
     COMPOSITIONS,
@@ -217,7 +217,7 @@ class PrivacyBlanket(DigitProtocol):
             return DigitParameters(p, (p + 1,), (1,), (least,), (proved,))
 
         if gamma is not None:
-            chance = number("gamma", gamma, low=LEAST_GAMMA, high=1 - LEAST_GAMMA)
+            chance = number("gamma", gamma, low=LEAST_GAMMA, below=1, high=1 - LEAST_GAMMA)
             p = integer("precision", precision, low=1, high=MAX_PRECISION)
             digits = DigitParameters(p, (p + 1,), (1,), (chance,))
             digits, proved_delta = _accounted("gamma", digits, terms, "basic")
@@ -316,6 +316,12 @@ class RecursiveSum(DigitProtocol):
         m = 2 if free is None else len(free.domains)
         if messages is not None:
             m = integer("messages", messages, low=1, high=MAX_MESSAGES)
+        if free is None and not isinstance(parameters, str):
+            raise InvalidType(
+                "parameters",
+                "must be one of 'optimized', 'paper', or DigitParameters, such as "
+                f"ikos.accounting.recursive_digits returns, got {type(parameters).__name__}",
+            )
         if free is None:
             choice("parameters", parameters, PARAMETERS)
         elif m != len(free.domains):
@@ -324,7 +330,7 @@ class RecursiveSum(DigitProtocol):
             )
         elif max(free.gammas) == 1:
             raise InvalidValue(
-                "parameters", "must have gammas below 1: other answers all are random"
+                "parameters", "must have gammas below 1: at 1 all answers of a digit are random"
             )
         published = parameters == "paper"
         allowed = (

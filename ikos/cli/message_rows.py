@@ -41,7 +41,8 @@ class MessagesRequest(DomainRequest):
     )
     messages: tuple[int, ...] | None = from_option(
         type=Cases(Whole(1, 10**8)), show_default=None, help="Instead of --sigma: number of "
-        "messages per user, the clear share included, whose security to list; or several: 10,15.",
+        "messages per user (and sum, if vectors are several sums), the clear share included, whose "
+        "security to list; or several: 10,15.",
     )  # fmt: skip
     epsilon: Fraction | None
     delta: Fraction | None

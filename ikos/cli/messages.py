@@ -234,7 +234,8 @@ def _subject(request: MessagesRequest) -> str:
     if request.messages:
         plural = "s" * (request.messages != (1,))
         totals = _either(map("{:,}".format, request.messages))
-        return f"Security of a secure sum with {totals} message{plural} per user"
+        each = " and sum" * request.vectors
+        return f"Security of a secure sum with {totals} message{plural} per user{each}"
     if request.epsilon is None or request.delta is None:
         levels = _either(f"{float(sigma):g}" for sigma in request.levels)
         return f"Messages per user for a secure sum with {levels} bits of security"

@@ -27,7 +27,7 @@ CASES = ("worst", "offset", "independent")
 """Pairs of inputs with the same sum: any two, a random one and its shift, or two random ones."""
 
 MAX_CASES = 10**8
-"""Most combinations of two inputs and a view: some seconds, and less than a gigabyte."""
+"""Most combinations of two inputs and a view: seconds, or for many users half a minute."""
 
 _MAX_SIZE = 64  # of users, group and messages: larger ones have too many cases
 _LARGEST = 1 << 62  # number of choices of shares, and code of a view: exact in 64 bits
@@ -155,8 +155,8 @@ def exact_private_delta(
     Returns
     -------
     float
-        For the worst values of all users and the worst change of one. Rounded up; probabilities of
-        the noise are computed to 60 decimal digits.
+        For the worst values of all users and the worst change of one. Rounded up, also for the
+        noise, whose probabilities are computed to 60 decimal digits: by less than e^epsilon 10^-56.
 
     Raises
     ------
@@ -231,8 +231,8 @@ def _checked(
     cases = inputs * max(counted, _PAIR_COST * inputs**2)  # about as many offsets as inputs
     largest = max(order ** ((messages - 1) * users), (length + 1) ** ((order - 1) * columns))
     if cases > MAX_CASES or largest > _LARGEST:
-        what = f"must be smaller for all views to be counted with q = {order} and m = {messages}"
-        raise InvalidValue("n", f"{what}, got {users}")
+        what = "must be smaller for all views to be counted, got"
+        raise InvalidValue("n, q or m", f"{what} {users}, {order} and {messages}")
     return users, order, messages
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos._validation import MAX_COUNTED_USERS, InvalidValue, choice, integer, quote
+from ikos._validation import MAX_COUNTED_USERS, InvalidValue, choice, integer, ordered, quote
 from ikos.counts.largest_component import kappa
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES
@@ -279,7 +279,7 @@ def sweep(
 
 
 def _range(name: str, ends: tuple[int, int], *, least: int, most: int) -> tuple[int, int]:
-    low, high = (integer(name, end, low=least, high=most) for end in ends)
-    if high < low:
-        raise InvalidValue(name, f"must be (least, greatest), got {quote((low, high))}")
-    return low, high
+    both = [integer(name, end, low=least, high=most) for end in ordered(name, ends)]
+    if len(both) != 2 or both[1] < both[0]:
+        raise InvalidValue(name, f"must be (least, greatest), got {quote(tuple(both))}")
+    return both[0], both[1]

@@ -122,6 +122,8 @@ def replayed_targets(n: int, m: int, *, shuffler: str = "parallel", rng: RandomS
     >>> [int(view.columns[h][targets[0, h]]) for h in range(3)] == shares[:3, 0].tolist()
     True
     """
+    if rng is None:
+        raise InvalidType("rng", "must be a source with the seed of the shuffle, got None")
     model, source = Model.of(n, m, shuffler, True), secure(rng)
     columns = 1 if model.graph.shuffler == "single" else model.graph.m
     size = model.slots // columns

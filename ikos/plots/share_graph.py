@@ -8,6 +8,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from ikos._validation import InvalidType, InvalidValue
 from ikos.plots.style import BLACK, COLOURS, GREY, MARKERS
@@ -16,6 +17,8 @@ try:
     from matplotlib.axes import Axes
     from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
 except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
@@ -26,9 +29,9 @@ MAX_DRAWN_EDGES = 1000
 def graph_figure(graph: nx.MultiGraph) -> Figure:
     """Draw one share graph, each component in its own colour and shape.
 
-    Repeated edges are arcs beside each other, but repeated loops coincide. Users who are a
-    component by themselves are hollow: nothing hides them. Without a clear share, left copies are
-    on the left and right copies on the right. The same graph always gives the same picture.
+    Repeated edges are arcs beside each other, repeated loops are inside each other. Users who are
+    a component by themselves are hollow: nothing hides them. Without a clear share, left copies
+    are on the left and right copies on the right. The same graph always gives the same picture.
 
     Parameters
     ----------
@@ -72,6 +75,9 @@ def graph_figure(graph: nx.MultiGraph) -> Figure:
             font_color=_ink("white" if alone else colour),
         )
         _draw_edges(axes, graph, place, part, GREY if alone else colour)
+    if clear_share:
+        axes.set_aspect("equal")
+    axes.autoscale_view()
     axes.set_title(
         f"C = {len(parts)} component{'s' * (len(parts) > 1)} of n = {n} user{'s' * (n > 1)}, "
         f"m = {m} shuffled message{'s' * (m > 1)} each",
@@ -112,12 +118,31 @@ def _places(graph: Any, parts: list[list[Any]], clear_share: bool) -> dict[Any, 
 def _draw_edges(
     axes: Axes, graph: Any, place: dict[Any, Any], part: list[Any], colour: str
 ) -> None:
-    """Draw a component's edges: those that join the same users bend to either side."""
+    """Draw a component's edges: those that join the same users bend to either side.
+
+    Loops are on the outside of the circle, where no other edge is.
+    """
     drawn: Counter[Any] = Counter()
     for ends in sorted(tuple(sorted(edge)) for edge in graph.edges(part)):
         rank, drawn[ends] = drawn[ends], drawn[ends] + 1
+        if ends[0] == ends[1]:
+            axes.add_patch(_loop(np.asarray(place[ends[0]]), rank, colour))
+            continue
         bend = (-1) ** rank * (rank + 1) // 2 * 0.15
         nx.draw_networkx_edges(
             graph, place, edgelist=[ends], ax=axes, arrows=True, arrowstyle="-",
             connectionstyle=f"arc3,rad={bend}", edge_color=colour,
         )  # fmt: skip
+
+
+def _loop(at: NDArray[np.float64], rank: int, colour: str) -> PathPatch:
+    """Return a loop at a vertex of the circle, larger than those of lower ranks."""
+    length = float(np.linalg.norm(at))
+    away = at / length if length > 0.5 else np.array([0.0, 1.0])  # a single vertex is in the middle
+    across = np.array([-away[1], away[0]])
+    size = 0.22 + 0.4 * rank / (rank + 4)
+    path = Path(
+        [at, at + size * (away + across), at + size * (away - across), at],
+        [Path.MOVETO, Path.CURVE4, Path.CURVE4, Path.CURVE4],
+    )
+    return PathPatch(path, fill=False, edgecolor=colour, linewidth=1.0)

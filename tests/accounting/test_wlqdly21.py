@@ -167,6 +167,22 @@ def test_theorem_3_both_ways():
     assert published_amplification(local, 1e-5, 10**5, 16, t) == pytest.approx(0.5)
 
 
+def test_theorem_3_has_the_condition_of_bbgn19():
+    """n >= 27 Omega / epsilon + 1, which matters for a large delta alone."""
+    setting = 1.8, 0.5
+    omega = 16 * math.exp(1.8) + 66 - 16
+    with pytest.raises(ValueError, match=r"^n must be at least \d+, got 4000$") as refused:
+        published_amplification(*setting, 4000, 16, 66)
+    least = int(str(refused.value).split()[5].rstrip(","))
+    assert least - 1 == pytest.approx(729 * omega / (14 * math.log(4)), abs=1)
+    found = published_amplification(*setting, least, 16, 66)
+    assert least == pytest.approx(27 * omega / found + 1, abs=1)
+    with pytest.raises(ValueError, match=r"^n must be at least"):
+        published_amplification(*setting, least - 1, 16, 66)
+    with pytest.raises(ValueError, match=r"^local must be smaller"):
+        published_amplification(*setting, 2000, 16, 66)
+
+
 def test_theorem_3_is_far_above_the_divergence():
     local, t = published_local_epsilon(0.5, 1e-5, 10**5, 16)
     k = Fraction(round(t), 16)

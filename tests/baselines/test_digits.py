@@ -10,7 +10,7 @@ import pytest
 from accounting.shuffled_laws import hockey_stick, shuffled
 from statistical import FALSE_ALARM, outcome_p_value
 
-from ikos.accounting import digits_delta, recursive_digits
+from ikos.accounting import digits_delta, recursive_digits, response_delta
 from ikos.accounting.blanket import TooManyTermsError
 from ikos.accounting.digits_bbgn20 import DigitParameters
 from ikos.baselines import PrivacyBlanket, RecursiveSum
@@ -146,6 +146,25 @@ def test_given_digits_without_exact_losses_are_added_up():
     protocol = RecursiveSum(100, 0.01, 0.2, parameters=digits)
     assert protocol.composition == "basic"
     assert protocol.proved_delta == digits_delta(0.01, 100, digits, composition="basic")
+
+
+@pytest.mark.parametrize("composition", ["numerical", "basic"])
+def test_digits_that_are_all_random_cost_nothing(composition):
+    for gammas, k in (((0.25, 1), 3), ((1, 0.25), 4)):
+        digits = recursive_digits((2, 2), gammas)
+        proved = digits_delta(1.0, 2, digits, composition=composition)
+        assert proved == response_delta(1.0, 2, k, 0.25)
+        assert 0.2 * proved < true_divergence(digits, 2, 1.0) <= proved
+    assert digits_delta(1.0, 2, recursive_digits((2, 2), (1, 1)), composition=composition) == 0
+
+
+def test_each_digit_has_a_part_of_epsilon_that_is_accounted_for():
+    """However little a digit tells, and unless the caller's epsilon is too small for that."""
+    digits = recursive_digits((2, 2), (0.25, 1 - 2**-53))
+    assert 0 < digits_delta(1.0, 2, digits, composition="basic") < 1
+    assert digits_delta(2e-6, 2, digits, composition="basic") < 1
+    with pytest.raises(ValueError, match=r"^epsilon must be at least 2e-6, .* got 1\.9e-06"):
+        digits_delta(1.9e-6, 2, digits, composition="basic")
 
 
 @pytest.mark.slow

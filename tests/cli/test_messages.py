@@ -198,6 +198,16 @@ class TestSeveral:
             assert levels[max(levels)] is (max(levels) > 0)
             assert sum(levels.values()) <= 1
 
+    def test_given_messages_of_vectors_are_those_of_each_sum(self, run):
+        line = ("messages", "--users", "1000", "--modulus", "2^16", "--messages", "9",
+                "--analysis", "best", "--dimension", "3")  # fmt: skip
+        title = "Security of a secure sum with 9 messages per user and sum: vectors of 3"
+        assert title in " ".join(run(*line).out.split())
+        rows = covered(run(*line, "--json").json)
+        assert {(row["sums"], row["total"], row["messages_per_user"]) for row in rows} == {
+            (1, 9, 9), (3, 9, 27)
+        }  # fmt: skip
+
     @pytest.mark.parametrize(
         ("line", "reason"),
         [
