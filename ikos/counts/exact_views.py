@@ -27,7 +27,7 @@ CASES = ("worst", "offset", "independent")
 """Pairs of inputs with the same sum: any two, a random one and its shift, or two random ones."""
 
 MAX_CASES = 10**8
-"""Most combinations of two inputs and a view: seconds, or for many users half a minute."""
+"""Most combinations of two inputs and a view: some seconds, and less than a gigabyte."""
 
 _MAX_SIZE = 64  # of users, group and messages: larger ones have too many cases
 _LARGEST = 1 << 62  # number of choices of shares, and code of a view: exact in 64 bits
@@ -228,7 +228,9 @@ def _checked(
     inputs = math.comb(users + order - 1, users)
     views = math.comb(length + order - 1, length) ** columns
     counted = views * max(cost * inputs, order ** (messages - 1))
-    cases = inputs * max(counted, _PAIR_COST * inputs**2)  # about as many offsets as inputs
+    # about as many offsets as inputs, whose pairs with an offset grow user by user
+    pairs = max(inputs**2, users * order * min(inputs**2, order**users) // 2)
+    cases = inputs * max(counted, _PAIR_COST * pairs)
     largest = max(order ** ((messages - 1) * users), (length + 1) ** ((order - 1) * columns))
     if cases > MAX_CASES or largest > _LARGEST:
         what = "must be smaller for all views to be counted, got"
