@@ -74,7 +74,7 @@ class Quantiles(Release):
         users = float(self.users) if self.known else None
         leaves = self._tree.leaves(np.concatenate(counts), users)
         ranks: NDArray[np.float64] = np.cumsum(leaves)
-        return np.concatenate(([0.0], ranks[: self.bins - 1], ranks[-1:]))
+        return np.concatenate(([0.0], ranks[: self.bins - 1], [users or ranks[-1]]))
 
     @cached_property
     def _fitted(self) -> NDArray[np.float64]:

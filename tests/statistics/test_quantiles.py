@@ -97,10 +97,11 @@ def test_quartiles_of_ages() -> None:
 def test_ranks_are_those_of_decimals() -> None:
     """0.1 of ten users is the smallest value, although the double is above a tenth."""
     x = np.arange(10)
-    result = quantiles(x, (0.1, 0.3), lower=0, upper=9, integers=True, epsilon=50, delta=1e-6)
-    assert result.estimate.tolist() == [0, 2]
-    assert result.interval().low.tolist() == [0, 2]
-    assert result.interval().high.tolist() == [0, 2]
+    levels = (0.1, 0.3, 0.99)
+    result = quantiles(x, levels, lower=0, upper=9, integers=True, epsilon=50, delta=1e-6)
+    assert result.estimate.tolist() == [0, 2, 9]
+    assert result.interval().low.tolist() == [0, 2, 9]
+    assert result.interval().high.tolist() == [0, 2, 9]
 
 
 def test_reals_by_groups_with_missing_values() -> None:
