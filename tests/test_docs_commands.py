@@ -86,8 +86,11 @@ def fixture_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with the tables that the commands name, in which they run."""
     rng, n = np.random.default_rng(0), 600
     age, balance = rng.integers(18, 90, n), rng.integers(-900, 900, n)
-    body = "\n".join(f"{a},{b},{a}" for a, b in zip(age, balance, strict=True))
-    (tmp_path / "people.csv").write_text(f"age,balance,code\n{body}\n")
+    body = "\n".join(
+        f"{a},{b},{a},{'north' if a % 2 else 'south'},{b if b % 9 else 'n/a'}"
+        for a, b in zip(age, balance, strict=True)
+    )
+    (tmp_path / "people.csv").write_text(f"age,balance,code,region,visits\n{body}\n")
     (tmp_path / "people.csv.gz").write_bytes(gzip.compress((tmp_path / "people.csv").read_bytes()))
     (tmp_path / "people").mkdir()
     (tmp_path / "visits").mkdir()

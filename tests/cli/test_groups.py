@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import re
+import subprocess
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
+from command_lines import POSIX, PROGRAM
 
-from ikos import PrivateVectorSum
+from ikos import Ledger, PrivateVectorSum
+from ikos.cli.release import Labelled
 from ikos.statistics import mean, quantiles
 from ikos.testing import DeterministicRandom
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "groups.md"
 
 N = 600
 BOUNDS = {"lower": 0, "upper": 100_000, "epsilon": 1, "delta": 1e-6}
@@ -120,6 +130,12 @@ def test_a_number_for_each_missing_value(run, refused, staff):
     assert said.endswith("row 3 has no value in column 'region'")
 
 
+def test_a_user_without_a_label_is_no_other():
+    look = Labelled("--groups", ["north", "south"], "rest", gaps=True)
+    cells = np.array(["south", "", "abroad", "north"], dtype=object)
+    assert look(cells, 0).tolist() == ["south", None, "rest", "north"]
+
+
 def test_labels_that_are_numbers_are_compared_as_numbers(run, refused, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("pay,year\n" + "5,2020\n6,2021.0\n7,NA\n" * 50)
@@ -176,3 +192,41 @@ def test_quantiles_of_integers(run, people):
     assert printed["bins"] == 101
     lines = run("quantiles", people, *given, warning=warning).out.splitlines()
     assert lines[4].split()[:2] == ["0.5", "44"]
+
+
+@POSIX
+@pytest.mark.slow
+def test_an_hour_with_a_table(tmp_path):
+    """The script of the page, on three months of a file as it comes, in one budget."""
+    rng, true = np.random.default_rng(0), {}
+    for month in ("march", "april", "may"):
+        region = rng.choice(["north", "south", "west"], 1500)
+        pay = rng.normal(42_000, 6_000, 1500).clip(0, 200_000).round()
+        lost = rng.random(1500)
+        cells = [
+            "" if gone < 0.05 else "n/a" if gone < 0.1 else f"{one:,.0f}"
+            for one, gone in zip(pay, lost, strict=True)
+        ]
+        rows = map(";".join, zip(region, cells, strict=True))
+        (tmp_path / f"{month}.csv").write_text("\n".join(["region;salary", *rows, ""]))
+        true[month] = [np.mean(pay[(lost >= 0.1) & (region == one)]) for one in np.unique(region)]
+    path = os.pathsep.join([os.path.dirname(PROGRAM[0]), os.environ["PATH"]])
+    script = re.search(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "54 % is spent" in done.stdout
+    assert [entry.epsilon for entry in Ledger(tmp_path / "salaries.ledger").entries] == [
+        Fraction("0.9"), Fraction("0.9"),
+    ] * 3  # fmt: skip
+    for month, means in true.items():
+        found = json.loads((tmp_path / f"{month}-mean.json").read_text())["rows"]
+        assert [row["group"] for row in found] == ["north", "south", "west"]
+        medians = json.loads((tmp_path / f"{month}-median.json").read_text())["rows"]
+        for row, median, mean_of_region in zip(found, medians, means, strict=True):
+            assert abs(row["mean"] - mean_of_region) < 3000
+            assert row["mean_low"] <= row["mean"] <= row["mean_high"]
+            assert abs(median["value"] - 42_000) < 6000
+            assert median["low"] <= median["value"] <= median["high"]
