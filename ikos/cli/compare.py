@@ -114,7 +114,7 @@ Examples
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
   ikos compare --users 10^4 --epsilon 1 --domain ball \\
       --dimension 64 --plot compare.png
-  ikos compare --users 10^6 --epsilon 1 --domain categories \
+  ikos compare --users 10^6 --epsilon 1 --domain categories \\
       --sizes 1000 --releases 52 --overhead 48
 """
 
