@@ -44,7 +44,7 @@ toc_object_entries = False  # the contents beside a page show its sections, whic
 # that share a line, the distribution of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
     ("py:class", r"ndarray|mapping|callable|sequence|(fractions\.)?Fraction|mpfr|mpq"),
-    ("py:class", r"PolyaDifference|ErrorBound|Flooding|Trust|collections\.abc\.Callable"),
+    ("py:class", r"PolyaDifference|ErrorBound|Flooding|Trust|collections\.abc\..*"),
     ("py:class", r"n|m|q|k|d|2|delta|analysis|sets|lower|precision|epsilon|first|difference"),
     ("py:class", r"shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring

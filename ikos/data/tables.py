@@ -85,7 +85,7 @@ class Column(Table):
         """Yield the numbers in blocks of at most 2^17, holding only a few blocks in memory.
 
         Each number is the finite double nearest to its text; with ``integers=True`` it is exact,
-        as int64, or as Python integers where one is longer. Otherwise as `Table.row_blocks`.
+        as int64, or as Python integers where one is longer. Otherwise as ``row_blocks``.
         """
         for (block,) in self.row_blocks(progress):
             yield block
