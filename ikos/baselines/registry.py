@@ -221,7 +221,7 @@ class ComparisonRow(Printed):
 
     @property
     def servers(self) -> int | None:
-        """Number of servers: a curator, or the analyzer and the fewest shufflers."""
+        """The number of servers (a curator, or the analyzer and the fewest shufflers)."""
         if self.protocol is None:
             return None
         count = getattr(self.protocol, "messages", None)
