@@ -114,7 +114,7 @@ def mean(
     >>> labels = ["young"] * 2500 + ["old"] * 2500
     >>> options = {"by": labels, "groups": ["young", "old"], "lower": 0, "upper": 100}
     >>> result = mean(x, epsilon=1, delta=1e-6, **options)
-    >>> bool(np.abs(result.means() - [22.5, 27.5]).max() < 1)
+    >>> bool(np.abs(result.means() - [22.5, 27.5]).max() < 2)
     True
     """
     check_options("mean", options, MeanOptions)

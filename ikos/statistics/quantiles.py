@@ -87,12 +87,12 @@ class Quantiles(Release):
 
     @property
     def estimate(self) -> NDArray[np.float64]:
-        """The estimated quantiles; NaN where no value is excluded at a confidence of 95 %."""
+        """The estimated quantiles, each within its 95 % interval; NaN if that excludes nothing."""
         band, fitted = self.interval(), self._fitted
         bounds = self.bounds.lower, self.bounds.upper
         return np.array(
             [
-                math.nan if (low, high) == bounds else self._at(q, fitted)
+                math.nan if (low, high) == bounds else min(max(self._at(q, fitted), low), high)
                 for q, low, high in zip(self.q, band.low, band.high, strict=True)
             ]
         )

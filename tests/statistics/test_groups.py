@@ -95,7 +95,9 @@ def table() -> pd.DataFrame:
 def test_errors_do_not_depend_on_the_number_of_groups(table: pd.DataFrame) -> None:
     """4.00 for a count and 2.83 for a scaled sum at epsilon 1, of 3 groups and of 60."""
     for groups in (["north", "south", "east"], [*map(str, range(57)), "north", "south", "east"]):
-        result = mean(table["pay"], by=table["region"], groups=groups, **HUNDRED)
+        result = mean(
+            table["pay"], by=table["region"], groups=groups, rng=DeterministicRandom(0), **HUNDRED
+        )
         variance = result.private.error.coordinate.noise.variance
         deviation = variance**0.5 / result.private.domain.total
         assert deviation * 2**0.5 == pytest.approx(4.0, abs=0.03)
@@ -108,7 +110,9 @@ def exact(frame: pd.DataFrame, by: Any, groups: Any) -> pd.DataFrame:
 
 def test_estimates_by_groups(table: pd.DataFrame) -> None:
     groups = ["north", "south", "east"]
-    result = mean(table["pay"], by=table["region"], groups=groups, **HUNDRED)
+    result = mean(
+        table["pay"], by=table["region"], groups=groups, rng=DeterministicRandom(0), **HUNDRED
+    )
     truth = exact(table, "region", groups)
     frame = result.to_frame()
     assert list(frame.index) == groups
@@ -127,8 +131,10 @@ def test_groups_of_two_columns_and_others(table: pd.DataFrame) -> None:
     groups = {"region": ["north", "south"], "sex": [0, 1]}
     by = table[["region", "sex"]]
     with pytest.raises(ValueError, match=r"by\['region'\]\[\d+\] must be one of the groups"):
-        mean(table["pay"], by=by, groups=groups, **HUNDRED)
-    result = mean(table["pay"], by=by, groups=groups, other="rest", **HUNDRED)
+        mean(table["pay"], by=by, groups=groups, rng=DeterministicRandom(0), **HUNDRED)
+    result = mean(
+        table["pay"], by=by, groups=groups, other="rest", rng=DeterministicRandom(0), **HUNDRED
+    )
     assert result.groups == tuple(product(["north", "south", "rest"], [0, 1, "rest"]))
     named = table.assign(region=table["region"].replace("east", "rest"))
     truth = exact(named, ["region", "sex"], list(result.groups))["count"].fillna(0)
@@ -139,13 +145,15 @@ def test_missing_values_are_excluded(table: pd.DataFrame) -> None:
     pay, region = table["pay"].copy(), table["region"].astype(object)
     pay[:700], region[600:1000] = np.nan, None
     groups = ["north", "south", "east"]
-    result = mean(pay, by=region, groups=groups, missing="exclude", **HUNDRED)
+    result = mean(
+        pay, by=region, groups=groups, missing="exclude", rng=DeterministicRandom(0), **HUNDRED
+    )
     some = region.notna()
     truth = pay[some].groupby(region[some]).agg(["count", "mean", "size"]).reindex(groups)
     assert np.abs(result.counts() - truth["count"]).max() < 60
     assert np.abs(result.missing() - (truth["size"] - truth["count"])).max() < 50
     assert np.abs(result.means() - truth["mean"]).max() < 5
-    alone = mean(pay, missing="exclude", **HUNDRED)
+    alone = mean(pay, missing="exclude", rng=DeterministicRandom(0), **HUNDRED)
     assert isinstance(alone, PresentMean)
     assert abs(alone.mean() - pay.mean()) < 1
     assert abs(alone.missing() - 700) < 60
@@ -172,7 +180,15 @@ def test_several_columns_share_a_budget(table: pd.DataFrame, by: str | None) -> 
     x = table[["pay", "sex"]].astype(float)
     x.iloc[:300, 0] = np.nan
     options = {} if by is None else {"by": table[by], "groups": ["north", "south", "east"]}
-    result = means(x, lower=0, upper=[100, 1], missing="exclude", **options, **BUDGET)
+    result = means(
+        x,
+        lower=0,
+        upper=[100, 1],
+        missing="exclude",
+        rng=DeterministicRandom(0),
+        **options,
+        **BUDGET,
+    )
     assert list(result) == ["pay", "sex"]
     deviation = result["pay"].private.error.coordinate.noise.variance ** 0.5
     deviation /= result["pay"].private.domain.upper
@@ -221,7 +237,7 @@ def test_all_intervals_hold(size: int, share: float) -> None:
     x = np.full(n, 50.0)
     x[:size] = 100 * share
     by = ["a"] * size + ["b"] * (n - size)
-    release = mean(x, by=by, groups=["a", "b"], **HUNDRED)
+    release = mean(x, by=by, groups=["a", "b"], rng=DeterministicRandom(0), **HUNDRED)
     p, rate = release.private.domain.total, float(release.private.error.coordinate.noise.rate)
     true = p * np.array([size * share, size * (1 - share), (n - size) / 2, (n - size) / 2])
     rng = np.random.default_rng(3)

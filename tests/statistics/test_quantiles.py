@@ -81,7 +81,7 @@ def ages(n: int) -> np.ndarray:
 
 def test_quartiles_of_ages() -> None:
     x = ages(5000)
-    result = quantiles(x, **AGES)
+    result = quantiles(x, rng=DeterministicRandom(0), **AGES)
     truth = np.quantile(x, (0.25, 0.5, 0.75), method="inverted_cdf")
     assert np.abs(result.estimate - truth).max() <= 3
     band = result.interval()
@@ -98,7 +98,16 @@ def test_ranks_are_those_of_decimals() -> None:
     """0.1 of ten users is the smallest value, although the double is above a tenth."""
     x = np.arange(10)
     levels = (0.1, 0.3, 0.99)
-    result = quantiles(x, levels, lower=0, upper=9, integers=True, epsilon=50, delta=1e-6)
+    result = quantiles(
+        x,
+        levels,
+        lower=0,
+        upper=9,
+        integers=True,
+        epsilon=50,
+        delta=1e-6,
+        rng=DeterministicRandom(0),
+    )
     assert result.estimate.tolist() == [0, 2, 9]
     assert result.interval().low.tolist() == [0, 2, 9]
     assert result.interval().high.tolist() == [0, 2, 9]
@@ -109,13 +118,23 @@ def test_reals_by_groups_with_missing_values() -> None:
     x, by = rng.random(6000) ** 2, rng.choice(["a", "b"], 6000)
     x[:1000] = np.nan
     results = quantiles(
-        x, by=by, groups=["a", "b", "c"], bins=64, missing="exclude", lower=0, upper=1, **BUDGET
+        x,
+        by=by,
+        groups=["a", "b", "c"],
+        bins=64,
+        missing="exclude",
+        lower=0,
+        upper=1,
+        rng=DeterministicRandom(0),
+        **BUDGET,
     )
     for label in ("a", "b"):
         some = x[(by == label) & ~np.isnan(x)]
         assert np.abs(results[label].estimate - np.quantile(some, (0.25, 0.5, 0.75))).max() < 0.06
     assert np.isnan(results["c"].estimate).all()
-    alone = median(x, bins=64, missing="exclude", lower=0, upper=1, **BUDGET)
+    alone = median(
+        x, bins=64, missing="exclude", lower=0, upper=1, rng=DeterministicRandom(0), **BUDGET
+    )
     assert abs(alone.estimate[0] - np.nanmedian(x)) < 0.04
 
 
@@ -130,7 +149,7 @@ def test_intervals_of_quantiles_hold(n: int, bins: int, known: bool) -> None:
     if not known:
         values[: n // 3] = np.nan
     result = quantiles(
-        values, lower=0, upper=bins - 1, integers=True, **BUDGET,
+        values, lower=0, upper=bins - 1, integers=True, rng=DeterministicRandom(0), **BUDGET,
         missing="refuse" if known else "exclude",
     )  # fmt: skip
     some = values[~np.isnan(values)].astype(int)
