@@ -24,8 +24,8 @@ from fractions import Fraction
 from functools import cache, lru_cache, partial
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincinv
 
 from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.search import last_safe
@@ -202,7 +202,7 @@ def _log_sum(logs: Floats) -> Floats:
 def _quantile(shape: int, rate: float, lost: float) -> int:
     """Return a k, at most one below the largest, with P[K < k] at most ``lost``."""
     low, high = 0, math.ceil(shape / rate) + 2
-    near = gammaincinv(shape, lost) / rate - shape / 2
+    near = scipy.special.gammaincinv(shape, lost) / rate - shape / 2
     between = np.unique(np.clip(np.floor(near) + np.arange(-16, 17), low, high))
     while True:
         fits = _below(shape, rate, between) <= lost

@@ -6,6 +6,7 @@ docs/necessary-messages.md, "The private sum".
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import gmpy2
@@ -14,10 +15,10 @@ from gmpy2 import mpfr
 from ikos._validation import integer
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.necessary import THRESHOLDS, fourth_moment, pair_moment, ways
-from ikos.counts.private import SMALLEST, budget_of, private_message_count, private_proved
+from ikos.counts.private import SMALLEST, budget_of, private_proved
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.types import MAX_MESSAGES, Budget
-from ikos.numeric.rounding import DOWN, UP, exact, float_down, rounding
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, rounding
 
 _ZERO = mpfr(0)
 _LOOKAHEAD_MESSAGES = 16
@@ -177,8 +178,10 @@ def necessary_private_messages(
     scheme = checked_scheme(n, q, min_honest, corrupt_shufflers)
     budget = budget_of(epsilon, delta, reserve, precision)
     users, corrupt = scheme.trust.min_honest, scheme.trust.corrupt_shufflers
-    enough = private_message_count(users, q, epsilon, delta, precision, reserve=reserve).shuffled
     allowed = exact(budget.delta, UP)
+    # `delta` is at most sqrt(rho / 2), rho = q / n^m: with more messages it proves nothing
+    bits = float(log2(scheme.q / budget.delta**2, UP))
+    most = math.ceil(bits / math.log2(max(users, 2)))
     # more messages never hurt, and so any count that is not enough excludes those below it
-    missed = (m for m in range(enough - 1, 1, -1) if _least(users, q, m, budget) > allowed)
+    missed = (m for m in range(most, 1, -1) if _least(users, q, m, budget) > allowed)
     return corrupt + next(missed, 0) + 1

@@ -52,6 +52,12 @@ def arrangements(blocks: Blocks) -> int:
     return ways
 
 
+@cache
+def _arranged(total: int, least: int) -> tuple[tuple[Blocks, int], ...]:
+    """Return the partitions of a number, each with its `arrangements`."""
+    return tuple((blocks, arrangements(blocks)) for blocks in partitions(total, least))
+
+
 Splits = list[tuple[Blocks, Blocks, int]]
 
 
@@ -134,7 +140,7 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
         fewer = _connected_sums(n, gmpy2.rootn(order, m - 1))
         single, total, squares = {}, {}, {}
         for k in range(2, HIGHEST + 1, 2):
-            types = [(t, arrangements(t)) for t in partitions(k, 2)]
+            types = _arranged(k, 2)
             total[k] = gmpy2.fsum([w * others ** len(t) * sums[t] ** m for t, w in types])
             by_first = gmpy2.fsum(
                 [w * mpq(1, n ** (k - len(t))) * fewer[t] ** (m - 1) for t, w in types]
@@ -143,8 +149,8 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
         for half in range(1, HIGHEST // 2 + 1):
             squares[half] = gmpy2.fsum(
                 [
-                    arrangements(t) * others ** len(t) * sums[tuple(2 * b for b in t)] ** m
-                    for t in partitions(half, 1)
+                    w * others ** len(t) * sums[tuple(2 * b for b in t)] ** m
+                    for t, w in _arranged(half, 1)
                 ]
             )
     return TupleMoments(single, total, squares)

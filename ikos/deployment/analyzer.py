@@ -18,7 +18,7 @@ from operator import methodcaller
 from typing import Any, TypeVar
 
 import httpx
-import scipy.optimize  # noqa: F401  # for results: loaded now, not in a release
+import scipy.special  # noqa: F401  # for results: loaded now, not in a release
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request

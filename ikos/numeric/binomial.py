@@ -16,7 +16,7 @@ _SERIES = 16.0  # from here on Stirling's series is exact to doubles
 
 
 def _stirling(x: Floats) -> Floats:
-    """Return ln x! - (x ln x - x) for integers x >= 0."""
+    """Return ln Gamma(x + 1) - (x ln x - x) for x >= 0."""
     large = np.maximum(x, _SERIES)
     inverse = 1 / (large * large)
     series = (1 / 12 - inverse * (1 / 360 - inverse * (1 / 1260 - inverse / 1680))) / large
@@ -45,6 +45,16 @@ def log_pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     k, n, p = (np.asarray(value, np.float64) for value in (k, n, p))
     coefficient = _stirling(n) - _stirling(k) - _stirling(n - k)
     return np.asarray(coefficient - _deviance(k, n * p) - _deviance(n - k, n * (1 - p)))
+
+
+@may_underflow()
+def log_negative_pmf(k: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Floats:
+    """Return ln P[X = k] for a Polya variable X of this shape > 0, with alpha = exp(-rate)."""
+    k, shape, rate = (np.asarray(value, np.float64) for value in (k, shape, rate))
+    n = k + shape
+    coefficient = np.log(shape / n) + _stirling(n) - _stirling(k) - _stirling(shape)
+    near = _deviance(k, n * np.exp(-rate)) + _deviance(shape, -n * np.expm1(-rate))
+    return np.asarray(coefficient - near)
 
 
 @may_underflow()

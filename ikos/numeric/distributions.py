@@ -16,16 +16,19 @@ from typing import Any
 
 import gmpy2
 import numpy as np
+import scipy
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos._validation import round_down, round_up
-from ikos.numeric.search import first
+from ikos.numeric.binomial import log_negative_pmf
+from ikos.numeric.search import first, least_point
 from ikos.numeric.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
 _TRUSTED = 1e-9
+_LEFT_OUT = 1e-17  # probability beyond a grid
 _STEPS = 64  # values of h that are tried
 _LARGEST_QUANTILE = 1e15  # above it, nothing is computed in doubles
 _FAR = 1 << 1000  # a distance within doubles that stands for any larger one
@@ -37,8 +40,6 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
     ``log_mgf`` bounds ln E exp(h error) and ln E exp(-h error), for 0 < h < ``largest``. Every h
     gives a bound on t; the smallest is found on a grid and refined.
     """
-    from scipy import optimize  # slow to import: a second, which a release need not spend
-
     wanted = math.log(2 / miss)
 
     def bound(log_h: float) -> float:
@@ -57,9 +58,7 @@ def chernoff(log_mgf: Callable[[float], float], miss: float, largest: float) -> 
         if value < math.inf:
             near, best = top - 0.25 * step, value
     ends = (near - 0.25, min(near + 0.25, top))
-    with np.errstate(invalid="ignore"):  # where the bound is infinite
-        minimum = optimize.minimize_scalar(bound, bounds=ends, method="bounded")
-    return min(best, float(minimum.fun))
+    return min(best, bound(least_point(bound, *ends)))
 
 
 class Distribution(ABC):
@@ -101,16 +100,8 @@ class Distribution(ABC):
 
     def _best_theta(self, t: Fraction) -> float:
         """Return a theta at which Chernoff's bound is about the smallest."""
-        from scipy import optimize
-
-        near, top = float(t), self.largest
-        minimum = optimize.minimize_scalar(
-            lambda theta: self.log_mgf(theta) - theta * near,
-            bounds=(0.0, top),
-            method="bounded",
-            options={"xatol": top * 1e-9},
-        )
-        return float(minimum.x)
+        near = float(t)
+        return least_point(lambda theta: self.log_mgf(theta) - theta * near, 0.0, self.largest)
 
     def tail_bound(self, distance: float | Fraction) -> float:
         """Bound P[noise <= -distance or noise > distance], for any real distance; rounded up.
@@ -210,11 +201,9 @@ class PolyaDifference(Divisible):
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of the mode of the wider variable."""
-        from scipy import stats
-
-        alpha, shape = np.exp(theta - self._s), float(self.shape) * count
-        mode = np.floor((shape - 1) * alpha / (1 - alpha))
-        return np.asarray(stats.nbinom.pmf(mode, shape, 1 - alpha) * (1 + _TRUSTED))
+        rate, shape = self._s - theta, float(self.shape) * count
+        mode = np.floor((shape - 1) / np.expm1(rate))
+        return np.asarray(np.exp(log_negative_pmf(mode, shape, rate)) * (1 + _TRUSTED))
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
         """Return ln of the bound of `tail_bound`, rounded up; at most 0.
@@ -265,13 +254,18 @@ class PolyaDifference(Divisible):
     @may_underflow()
     def _grid(self) -> tuple[int, NDArray[Any], NDArray[Any]]:
         """Return a cell width w, the probabilities of floor(Polya / w), and its survival."""
-        from scipy import stats
+        shape, beta = float(self.shape), -math.expm1(-self._s)
 
-        distribution = stats.nbinom(float(self.shape), -math.expm1(-self._s))
-        last = int(distribution.isf(1e-17)) + 2
+        def beyond(k: int) -> bool:
+            return bool(scipy.special.betaincc(shape, k + 1, beta) <= _LEFT_OUT)
+
+        high = 1
+        while not beyond(high):
+            high *= 2
+        last = first(beyond, -1, high) + 2
         width = -(-last // _GRID)
-        edges = np.arange(0, last + 2 * width, width)
-        survival = distribution.sf(edges - 1)
+        edges = np.arange(width, last + 2 * width, width)
+        survival = np.concatenate(([1.0], scipy.special.betaincc(shape, edges, beta)))
         return width, survival[:-1] - survival[1:], survival
 
     def _survival(self, cells: int) -> float:
@@ -308,9 +302,8 @@ class SkellamDistribution(Divisible):
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of 0 without a tilt, of equal variance."""
-        from scipy import special
-
-        return np.asarray(special.ive(0, self.variance * count * np.cosh(theta)) * (1 + _TRUSTED))
+        spread = self.variance * count * np.cosh(theta)
+        return np.asarray(scipy.special.ive(0, spread) * (1 + _TRUSTED))
 
     @may_underflow()
     def half_width(self, miss: float, users: int) -> float:
@@ -319,10 +312,9 @@ class SkellamDistribution(Divisible):
         With the tilted noise Y it is that times E[exp(-h (Y - t)); Y >= t], and no value of Y has a
         probability above that of 0 under Skellam noise of variance v cosh h.
         """
-        from scipy import special
 
         def log_mgf(h: float) -> float:
-            most = special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
+            most = scipy.special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
             return self.log_mgf(h) + h * h * users / 8 + min(0.0, math.log(most))
 
         return chernoff(log_mgf, miss, 700.0)

@@ -17,8 +17,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 import gmpy2
+import scipy
 from gmpy2 import mpfr
-from scipy import special
 
 from ikos._validation import number
 from ikos.numeric.rounding import DOWN, PRECISION, UP, exact, float_up, rational, rounding
@@ -94,8 +94,8 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
 @may_underflow()
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """Return ln of `gaussian_delta`, by doubles."""
-    first = float(special.log_ndtr(mu / 2 - epsilon / mu))
-    second = epsilon + float(special.log_ndtr(-mu / 2 - epsilon / mu))
+    first = float(scipy.special.log_ndtr(mu / 2 - epsilon / mu))
+    second = epsilon + float(scipy.special.log_ndtr(-mu / 2 - epsilon / mu))
     return first + math.log(-math.expm1(min(second - first, -1e-300)))
 
 

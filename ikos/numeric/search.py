@@ -33,6 +33,26 @@ def halve(
     return good
 
 
+def least_point(f: Callable[[float], float], low: float, high: float) -> float:
+    """Return a point near the minimum of a function that falls and then rises (golden sections).
+
+    It is within 1e-9 of the interval's length.
+    """
+    part = (math.sqrt(5) - 1) / 2
+    a, b = high - part * (high - low), low + part * (high - low)
+    at_a, at_b = f(a), f(b)
+    for _ in range(43):
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = high - part * (high - low)
+            at_a = f(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + part * (high - low)
+            at_b = f(b)
+    return a if at_a < at_b else b
+
+
 def log_excess(delta: float, target: float) -> float:
     """Return ln(delta / target), positive if delta is larger and negative otherwise.
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy import special
+import scipy
 
 __all__: list[str] = []
 
@@ -20,5 +20,5 @@ def may_underflow() -> Iterator[None]:
 
     These are the default settings of a process.
     """
-    with np.errstate(all="warn", under="ignore"), special.errstate(**_SPECIAL):
+    with np.errstate(all="warn", under="ignore"), scipy.special.errstate(**_SPECIAL):
         yield

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import betainc, betaincc, rel_entr
 
 from ikos._validation import InvalidValue, integer, number, quote
 from ikos.numeric.search import halve
@@ -49,12 +49,13 @@ def clopper_pearson(
     low, high = 0.0, 1.0
     # By bisection, because scipy's beta quantiles can be far off. At probability x, the chance of k
     # or more of n is at most (e n x / k)^k, which gives a first bracket.
+    below, above = scipy.special.betainc, scipy.special.betaincc
     if successes:
         start = share * math.exp(math.log(tail) / successes - 1)
-        low = _last(lambda x: bool(betainc(successes, failures + 1, x) <= goal), start, share)
+        low = _last(lambda x: bool(below(successes, failures + 1, x) <= goal), start, share)
     if failures:
         start = 1 - failures / trials * math.exp(math.log(tail) / failures - 1)
-        high = _last(lambda x: bool(betaincc(successes + 1, failures, x) <= goal), start, share)
+        high = _last(lambda x: bool(above(successes + 1, failures, x) <= goal), start, share)
     return Interval(low, high)
 
 
@@ -93,7 +94,8 @@ def _above(mean: float, reach: float) -> float:
     most = reach * (1 + _SLACK) + _ROUNDING
 
     def beyond(mu: float) -> bool:
-        return bool(rel_entr(mean, mu) + rel_entr(1 - mean, 1 - mu) > most)
+        gain = scipy.special.rel_entr([mean, 1 - mean], [mu, 1 - mu]).sum()
+        return bool(gain > most)
 
     high = _last(beyond, 1.0, mean)
     return min(1.0, high * (1 + _SLACK) + _ROUNDING)

@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
 
+import scipy
+
 from ikos._validation import floating
 from ikos.numeric.distributions import Distribution, chernoff
 
@@ -93,13 +95,12 @@ class Flips:
         variance v, its characteristic function at u has the square 1 - 2 v (1 - cos u) <= exp(-2 v
         (1 - cos u)), and the integral of exp(-V (1 - cos u)) over a period is 2 pi e^-V I_0(V).
         """
-        from scipy import special
 
         def chernoff_and_factor(h: float) -> tuple[float, float]:
             """Return k(h), and ln of the factor, if all bits are 0; for -h if all are 1."""
             growth = self.flip * math.expm1(h)
             tilted = self.flip * math.exp(h) / (1 + growth)
-            peak = special.ive(0, self.bits * tilted * (1 - tilted))
+            peak = scipy.special.ive(0, self.bits * tilted * (1 - tilted))
             log_mgf = self.bits * (math.log1p(growth) - h * self.flip)
             return log_mgf, math.log(peak / -math.expm1(-abs(h)))
 
