@@ -11,6 +11,7 @@ Without groups, a user holds h and 0, or p/2 and p/2 if its value is missing: at
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -47,7 +48,7 @@ class _Linear(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Means(Release):
+class Means(Release, ABC):
     """Private counts, sums and means of users' values within public ``bounds``.
 
     Counts and sums are unbiased and not clipped. Means are within the bounds; they are NaN where
@@ -59,15 +60,15 @@ class Means(Release):
     excluded: bool = True
     _centred: ClassVar[bool] = False
 
-    @cached_property
+    @property
+    @abstractmethod
     def _sums(self) -> NDArray[np.float64]:
         """The noisy sums, in users, on the first axis."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _estimates(self) -> dict[str, _Linear]:
         """The linear estimates, by name."""
-        raise NotImplementedError
 
     @property
     def _noisy(self) -> NoisySum:

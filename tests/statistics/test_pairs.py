@@ -91,7 +91,7 @@ def test_means_are_missed_as_rarely_as_they_say(
     noise: Divisible, centred: bool, users: int, mean: float
 ) -> None:
     """For every number of users, also none. A false alarm has a probability below 1e-9."""
-    draws = 20_000
+    draws = 8_000
     rng, (k, p), rounded = np.random.default_rng(users), law(noise), 20
     x, y = rng.choice(k, (2, draws), p=p / p.sum()) / P
     e = (rng.binomial(rounded, 0.5, draws) - rounded / 2) / P
