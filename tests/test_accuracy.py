@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import signal, stats
 from statistical import skellam_law
 
+from ikos.numeric.binomial import log_negative_pmf
 from ikos.numeric.distributions import (
     PolyaDifference,
     SkellamDistribution,
@@ -38,6 +39,18 @@ def noise_pmf(law: PolyaDifference) -> tuple[NDArray[Any], NDArray[Any]]:
     pmf = np.exp(gammaln(k + r) - gammaln(k + 1) - gammaln(r) + r * np.log(-np.expm1(-s)) - s * k)
     both = signal.fftconvolve(pmf, pmf[::-1])
     return np.arange(-(last - 1), last), np.clip(both, 0, None)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1e-3, 0.7, 30.0])
+@pytest.mark.parametrize("shape", [1.0, 1.25, 40.5, 1e6 + 0.3, 1e12])
+def test_logarithms_of_polya_probabilities(rate, shape):
+    mode = math.floor((shape - 1) / math.expm1(rate))
+    for k in {0, 1, mode, 2 * mode + 7}:
+        with gmpy2.context(precision=200):
+            beta, r = -gmpy2.expm1(-mpfr(rate)), mpfr(shape)
+            ways = gmpy2.lngamma(k + r) - gmpy2.lngamma(r) - gmpy2.lngamma(mpfr(k + 1))
+            exact = float(ways + r * gmpy2.log(beta) - k * mpfr(rate))
+        assert float(log_negative_pmf(k, shape, rate)) == pytest.approx(exact, rel=1e-9, abs=1e-9)
 
 
 LAWS = [

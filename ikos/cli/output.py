@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,6 +16,7 @@ import click
 
 from ikos.results.report import Field, Report, printable
 
+SECONDS_PER_LINE = 10.0  # of progress, where there is no terminal
 SIGPIPE_STATUS = 141  # a shell's status for a program ended by a closed pipe
 
 
@@ -142,11 +144,24 @@ def plain(value: float) -> str:
     return power_text(value).replace(",", "") if isinstance(value, int) else f"{value:.10g}"
 
 
+def _lines_at_times(label: str) -> Callable[[int, int], None]:
+    """Return a callback that prints the percentage done, but not more often than at times."""
+    last = time.monotonic()
+
+    def report(done: int, whole: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= SECONDS_PER_LINE:
+            last = now
+            say(f"{label}: {100 * done // max(whole, 1)} %")
+
+    return report
+
+
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield a callback for the amounts done and in all, which shows them on a terminal."""
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for the amounts done and in all: a bar, or on no terminal a line at times."""
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
-        yield None
+        yield _lines_at_times(label)
         return
     from rich.console import Console
     from rich.progress import Progress

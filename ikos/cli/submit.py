@@ -274,8 +274,7 @@ def _many(task: Task, request: SubmitRequest, store: Path) -> int:
         def report(sent: int, whole: int) -> None:
             nonlocal done
             done = sent
-            if show is not None:
-                show(sent, whole)
+            show(sent, whole)
 
         try:
             return submit_many(

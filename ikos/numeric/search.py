@@ -176,6 +176,7 @@ def last_safe(
     By secants from ``start`` with about this slope, until it is within ``close`` below 0.
     """
     low, high, x = -math.inf, math.inf, start
+    slope = max(slope, 1e-6)  # where it is flat, steps of 1
     here = excess(x)
     while high - low > close / 200 and not -close <= here <= 0:
         low, high = (x, high) if here <= 0 else (low, x)

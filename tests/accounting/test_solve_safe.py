@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ikos.accounting import blanket_convolution, shuffled_response
 from ikos.numeric.gaussian import gaussian_log_delta, gaussian_mu
-from ikos.numeric.search import last_safe, log_excess
+from ikos.numeric.search import last_safe, least_point, log_excess
 
 
 @given(st.floats(-20, 20), st.floats(0.1, 100), st.floats(0.01, 1000), st.floats(-20, 20))
@@ -23,6 +23,17 @@ def test_it_ends_just_below_the_root(root, bend, slope, start):
 def test_a_jump_ends_before_it():
     found = last_safe(lambda x: -1.0 if x < 3 else 1.0, 1.0)
     assert 3 - 1e-5 < found < 3
+
+
+def test_it_leaves_a_flat_start():
+    found = last_safe(lambda x: max(x, 2.0) - 5, 0.0)
+    assert -2e-4 <= found - 5 <= 0
+
+
+@given(st.floats(-3, 5))
+def test_a_function_is_least_where_it_turns(place):
+    found = least_point(lambda x: abs(x - place) if x > -2.5 else math.inf, -3.0, 5.0)
+    assert found == pytest.approx(max(place, -2.5), abs=1e-7)
 
 
 def test_no_safe_point_is_refused():

@@ -306,13 +306,21 @@ class TestProgress:
             self.wait(terminal, "25%")
             assert "reading" in terminal.text
 
-    def test_nothing_on_a_terminal_that_cannot_move_back(self, monkeypatch):
-        monkeypatch.setattr(sys, "stderr", self.Terminal())
+    def test_lines_on_a_terminal_that_cannot_move_back(self, monkeypatch):
+        terminal = self.Terminal()
+        monkeypatch.setattr(sys, "stderr", terminal)
         monkeypatch.setenv("TERM", "dumb")
+        monkeypatch.setattr(output, "SECONDS_PER_LINE", 0)
         with output.progress("reading") as report:
-            assert report is None
+            report(1, 4)
+        assert terminal.text == "reading: 25 %\n"
 
-    def test_elsewhere_nothing(self, capsys):
+    def test_elsewhere_a_line_every_ten_seconds(self, capsys, monkeypatch):
+        now = 5.0
+        monkeypatch.setattr(output.time, "monotonic", lambda: now)
         with output.progress("reading") as report:
-            assert report is None
-        assert capsys.readouterr().err == ""
+            for second in range(35):
+                now = 5.0 + second
+                report(second, 100)
+        lines = ["reading: 10 %", "reading: 20 %", "reading: 30 %"]
+        assert capsys.readouterr().err.splitlines() == lines
