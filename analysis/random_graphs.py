@@ -361,9 +361,7 @@ def command(files: Files, trials: int | None, seed: int, quick: bool) -> None:
         found = swept(
             (19, 40) if quick else SWEPT_USERS,
             (3, 4) if quick else MESSAGES,
-            None
-            if shown is None
-            else lambda number, done, whole: shown(number * whole + done, 5 * whole),
+            lambda number, done, whole: shown(number * whole + done, 5 * whole),
         )
     for name, text in _bounds_tables(found):
         files.text(name, text)

@@ -159,7 +159,7 @@ def _lines_at_times(label: str) -> Callable[[int, int], None]:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for the amounts done and in all: a bar, or on no terminal a line at times."""
+    """Yield a callback for the amounts done and in all: a bar, or without a terminal lines."""
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
         yield _lines_at_times(label)
         return
