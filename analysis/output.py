@@ -185,8 +185,7 @@ def steps(what: str, whole: int) -> Iterator[Callable[..., None]]:
         def step(weight: int = 1) -> None:
             nonlocal done
             done += weight
-            if shown is not None:
-                shown(done, whole)
+            shown(done, whole)
 
         yield step
 

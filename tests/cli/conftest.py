@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 
 import pytest
 
 from ikos import PrivateSum
-from ikos.cli import main
+from ikos.cli import main, output
 from ikos.testing import DeterministicRandom
 
 
@@ -31,6 +32,8 @@ class Outcome:
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Run a command line and return its outcome; one that succeeds unless told."""
+    # on a slow machine a command may take long enough for lines of progress
+    monkeypatch.setattr(output, "SECONDS_PER_LINE", math.inf)
 
     def run(*arguments, status=0, warning=None):
         monkeypatch.setattr(sys, "argv", ["ikos", *map(str, arguments)])
