@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -108,7 +109,7 @@ class Table:
             yield label, dict(zip(self.quantities, row, strict=True))
 
 
-class Tabular(Printed):
+class Tabular(Printed, ABC):
     """A result that is a table of estimates: for notebooks, programs, data frames and figures.
 
     Notebooks show a table, ``print`` all that is known, and ``repr`` one line. All intervals have
@@ -123,12 +124,13 @@ class Tabular(Printed):
         cls.__repr__ = Tabular._line  # type: ignore[method-assign,assignment]
 
     @property
+    @abstractmethod
     def _sum(self) -> SumResult:
         """The private sum from which everything was computed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _table(self) -> Table:
-        raise NotImplementedError
+        """Return the estimates with their labels."""
 
     def _line(self) -> str:
         table = self._table()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -77,9 +78,9 @@ class Release(Tabular):
     def _sum(self) -> SumResult:
         return self.private
 
+    @abstractmethod
     def _lines(self) -> list[str]:
         """Return the lines above the guarantee in the printed result."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return "\n".join((*self._lines(), *self.private._end()))
