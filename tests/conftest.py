@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Derandomized: a run of the suite is reproducible, and needs no database on disk.
 COMMON = {"deadline": None, "derandomize": True, "database": None}
 settings.register_profile("ikos", **COMMON, max_examples=60)
-settings.register_profile("sample", **COMMON, max_examples=20)
+settings.register_profile("sample", **COMMON, max_examples=14)
 
 
 class Examples:

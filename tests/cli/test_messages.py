@@ -183,13 +183,13 @@ class TestSeveral:
     @pytest.mark.points(1)
     @pytest.mark.parametrize("extra", [(), ("--min-honest", "90%"), ("--corrupt-shufflers", "2")])
     def test_levels_of_given_messages_are_the_librarys(self, run, extra):
-        line = ("--users", "1000", "--modulus", "2^16", "--messages", "4,15", *extra, "--json")
+        line = ("--users", "2000", "--modulus", "2^16", "--messages", "4,15", *extra, "--json")
         rows = run("messages", *line).json["rows"]
-        trust = {"min_honest": 900 if "90%" in extra else 1000,
+        trust = {"min_honest": 1800 if "90%" in extra else 2000,
                  "corrupt_shufflers": 2 * ("2" in extra)}  # fmt: skip
         assert sorted({row["total"] or 0 for row in rows}) == [0, 4, 15]
         for row in covered({"rows": rows}):
-            protocol = SecureSum(1000, 2**16, messages=row["total"], **how(row), **trust)
+            protocol = SecureSum(2000, 2**16, messages=row["total"], **how(row), **trust)
             assert row["sigma"] == protocol.messages.sigma
             assert row["proved"] == (row["sigma"] > 0)
             assert row["requested_sigma"] is row["necessary"] is None

@@ -315,6 +315,7 @@ def test_what_remains_is_that_of_the_whole_vector(layout: Any) -> None:
     assert 0 < left.sigma == fewer.guarantee.sigma < protocol.guarantee.sigma
 
 
+@pytest.mark.points(1)
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_colluding_shufflers_are_counted_beside_an_analyzer_that_chooses(adaptive: bool) -> None:
     recipe = Shuffled(corrupt_shufflers=1, adaptive=adaptive)

@@ -65,7 +65,10 @@ def kinds(frame: KashinFrame, users: int) -> dict[str, NDArray[np.float64]]:
 
 
 @pytest.mark.points(2)
-@pytest.mark.parametrize("dimension", [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256, 4096])
+@pytest.mark.parametrize(
+    "dimension",
+    [1, 2, 3, 5, 6, 7, 9, 16, 31, 64, 100, 256, pytest.param(4096, marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_coefficients_are_even_and_give_the_vector_back(dimension: int, seed: int) -> None:
     frame = KashinFrame(dimension, seed)
