@@ -20,7 +20,7 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 if TYPE_CHECKING:
-    from ikos.results.tables import Table
+    from ikos.results.tables import EstimateTable
 
 _MOST_LABELS = 40
 _LONGEST_LABEL = 30
@@ -39,14 +39,14 @@ class _Shown(Figure):
         return file.getvalue()
 
 
-def estimates_figure(table: Table, quantities: Sequence[str], caption: str) -> Figure:
+def estimates_figure(table: EstimateTable, quantities: Sequence[str], caption: str) -> Figure:
     """Return a figure of estimates and intervals, with a panel for each quantity.
 
     Beyond 40 rows, they are numbered.
 
     Parameters
     ----------
-    table : Table
+    table : EstimateTable
         Of a result.
     quantities : sequence of str
         What to draw; if empty, what the table chooses.
@@ -88,13 +88,13 @@ def estimates_figure(table: Table, quantities: Sequence[str], caption: str) -> F
 
 
 def quantiles_figure(
-    table: Table, edges: NDArray[np.float64], fractions: NDArray[np.float64], caption: str
+    table: EstimateTable, edges: NDArray[np.float64], fractions: NDArray[np.float64], caption: str
 ) -> Figure:
     """Return a figure of an estimated distribution, and quantiles with their intervals on it.
 
     Parameters
     ----------
-    table : Table
+    table : EstimateTable
         Of quantiles, by their numbers between 0 and 1.
     edges, fractions : ndarray of float
         Values, and the fraction of the users up to each.

@@ -13,7 +13,7 @@ from ikos._validation import InvalidValue, flag, number
 from ikos.results.error import SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.intervals import Interval, shown
-from ikos.results.tables import CONFIDENCE, Table, Tabular
+from ikos.results.tables import CONFIDENCE, EstimateTable, Tabular
 from ikos.results.text import Printed, at_least, at_most, figures
 
 __all__ = ["Cost", "Interval", "SumResult", "at_least", "at_most", "footer", "shown"]
@@ -180,10 +180,10 @@ class SumResult(Tabular):
         low, high = self.interval(confidence, simultaneous=simultaneous)
         return Interval(low / self.users, high / self.users)
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         shape = np.shape(self.estimate)
         names = [f"axis {axis}" for axis in range(len(shape))]
-        return Table(
+        return EstimateTable(
             tuple(names) if len(shape) > 1 else ("coordinate",) * len(shape),
             np.ndindex(shape),
             {

@@ -21,7 +21,7 @@ from ikos.results.text import Printed
 if TYPE_CHECKING:
     from ikos.results.sums import SumResult
 
-__all__ = ["Estimate", "Results", "Table", "Tabular"]
+__all__ = ["Estimate", "EstimateTable", "Results", "Tabular"]
 
 CONFIDENCE = 0.95
 """The confidence of each interval of a table by itself."""
@@ -50,7 +50,7 @@ class Estimate(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class EstimateTable:
     """Estimates in rows.
 
     Attributes
@@ -129,7 +129,7 @@ class Tabular(Printed, ABC):
         """The private sum from which everything was computed."""
 
     @abstractmethod
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         """Return the estimates with their labels."""
 
     def _line(self) -> str:
@@ -283,13 +283,13 @@ class Results(dict[Hashable, Any], Tabular):
         first: SumResult = next(iter(self.values()))._sum
         return first
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         tables = {key: result._table() for key, result in self.items()}
         first = next(iter(tables.values()))
         columns = [table.columns() for table in tables.values()]
         joined = {key: np.concatenate([some[key] for some in columns]) for key in columns[0]}
         names = (self._by,) if isinstance(self._by, str) else self._by
-        return Table(
+        return EstimateTable(
             (*names, *first.names),
             (
                 (*((key,) if isinstance(self._by, str) else cast(Any, key)), *label)

@@ -28,7 +28,7 @@ from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import RandomSource
 from ikos.results.intervals import Interval, shown
 from ikos.results.sums import SumResult
-from ikos.results.tables import Results, Table
+from ikos.results.tables import EstimateTable, Results
 from ikos.results.text import figures
 from ikos.statistics.groups import GroupMeans, PresentMean, means_by_group, means_of_present
 from ikos.statistics.labels import column_names, places_in_groups
@@ -217,12 +217,12 @@ class ColumnSums(Release):
     def _in_units(self, sums: Any) -> Any:
         return self.users * self.offset + self.scale * sums
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         quantities = {
             "sum": (self.estimate, self.interval()),
             "mean": (self.means(), self.mean_interval()),
         }
-        return Table(("column",), [(name,) for name in self.columns], quantities, units=1)
+        return EstimateTable(("column",), [(name,) for name in self.columns], quantities, units=1)
 
     def _lines(self) -> list[str]:
         band = self.mean_interval()
@@ -423,14 +423,14 @@ class Variances(Release):
         slack = 4 * np.spacing(np.maximum(np.abs(low), np.abs(high)) + np.abs(self.centre))
         return Interval(low - slack, high + slack)
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         quantities = {
             "variance": (self.estimate, self.interval()),
             "mean": (self.means(), self.mean_interval()),
         }
         if self.columns is None:
-            return Table((), [()], quantities)
-        return Table(("column",), [(name,) for name in self.columns], quantities, units=1)
+            return EstimateTable((), [()], quantities)
+        return EstimateTable(("column",), [(name,) for name in self.columns], quantities, units=1)
 
     def _lines(self) -> list[str]:
         band, first = self.interval(), self._moments()[0].mean_interval()

@@ -30,7 +30,7 @@ from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.error import NoisySum
 from ikos.results.intervals import Interval, shown
 from ikos.results.pairs import PairError
-from ikos.results.tables import Table
+from ikos.results.tables import EstimateTable
 from ikos.statistics.labels import NO_GROUP, UsersGroups
 from ikos.statistics.release import Release, Run, first_lines, private_sum_of
 
@@ -160,7 +160,7 @@ class Means(Release, ABC):
 
     def _labelled(
         self, names: tuple[str, ...], labels: Sequence[tuple[Hashable, ...]], drawn: tuple[str, ...]
-    ) -> Table:
+    ) -> EstimateTable:
         """Return the table of these rows."""
         quantities = {
             "count": (self.counts(), self.count_interval()),
@@ -169,7 +169,7 @@ class Means(Release, ABC):
         }
         if self.excluded:
             quantities["missing"] = self.missing(), self.missing_interval()
-        return Table(names, labels, quantities, drawn)
+        return EstimateTable(names, labels, quantities, drawn)
 
     def _described(self, mean: float, low: float, high: float, count: float) -> str:
         estimate = "none" if math.isnan(mean) else shown(mean, Interval(low, high))
@@ -204,7 +204,7 @@ class PresentMean(Means):
 
     mean, count = Means.means, Means.counts
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         return self._labelled((), [()], ("mean", "count", "missing"))
 
     def _lines(self) -> list[str]:
@@ -243,7 +243,7 @@ class GroupMeans(Means):
             "sum": _Linear(0, (upper, lower), upper - lower),
         }
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         if isinstance(self.by, str):
             return self._labelled((self.by,), [(one,) for one in self.groups], ("mean", "count"))
         return self._labelled(self.by, cast(Any, self.groups), ("mean", "count"))

@@ -26,7 +26,7 @@ from ikos.data.domains import Categories
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
-from ikos.results.tables import Table
+from ikos.results.tables import EstimateTable
 from ikos.statistics.labels import labels_of, named_columns, places_of
 from ikos.statistics.release import (
     Release,
@@ -62,9 +62,9 @@ class Histogram(Release):
     def _by_label(self, values: list[Any]) -> dict[Hashable, Any]:
         return dict(zip(self.categories, values, strict=True))
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         counts = {"count": (self.private.estimate, self.private.interval())}
-        return Table(("category",), [(label,) for label in self.categories], counts)
+        return EstimateTable(("category",), [(label,) for label in self.categories], counts)
 
     def _lines(self) -> list[str]:
         each = at_least(math.sqrt(self.private.error.coordinate.mean_square), 4)
@@ -85,7 +85,7 @@ class Histograms(Histogram):
             for column, labels in self.categories.items()
         }
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         labels = [(column, one) for column, some in self.categories.items() for one in some]
         return replace(super()._table(), names=("column", "category"), labels=labels, units=1)
 

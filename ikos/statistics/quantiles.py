@@ -18,7 +18,7 @@ from ikos.numeric.distributions import Divisible
 from ikos.primitives.randomness import RandomSource
 from ikos.results.error import NoisySum
 from ikos.results.intervals import Interval, shown
-from ikos.results.tables import Results, Table
+from ikos.results.tables import EstimateTable, Results
 from ikos.statistics.labels import NO_GROUP, UsersGroups, places_in_groups
 from ikos.statistics.release import (
     MeanOptions,
@@ -147,9 +147,9 @@ class Quantiles(Release):
         fitted = self._fitted
         return self.edges, fitted / max(fitted[-1], 1e-9)
 
-    def _table(self) -> Table:
+    def _table(self) -> EstimateTable:
         labels = [(q,) for q in self.q]
-        return Table(("quantile",), labels, {"value": (self.estimate, self.interval())})
+        return EstimateTable(("quantile",), labels, {"value": (self.estimate, self.interval())})
 
     def plot(self, *quantities: str) -> Any:
         """Return a matplotlib figure of the distribution, with the quantiles' intervals."""
