@@ -197,7 +197,11 @@ def test_quantiles_of_integers(run, people):
 @POSIX
 @pytest.mark.slow
 def test_an_hour_with_a_table(tmp_path):
-    """The script of the page, on three months of a file as it comes, in one budget."""
+    """The script of the page, on three months of a file as it comes, in one budget.
+
+    An interval of confidence 1 - 1e-12 is 24,000 wide on each side for a mean, and 7,000 for a
+    median: for all 18 the false alarms have probability below 1e-10.
+    """
     rng, true = np.random.default_rng(0), {}
     for month in ("march", "april", "may"):
         region = rng.choice(["north", "south", "west"], 1500)
@@ -226,7 +230,7 @@ def test_an_hour_with_a_table(tmp_path):
         assert [row["group"] for row in found] == ["north", "south", "west"]
         medians = json.loads((tmp_path / f"{month}-median.json").read_text())["rows"]
         for row, median, mean_of_region in zip(found, medians, means, strict=True):
-            assert abs(row["mean"] - mean_of_region) < 3000
+            assert abs(row["mean"] - mean_of_region) < 25_000
             assert row["mean_low"] <= row["mean"] <= row["mean_high"]
-            assert abs(median["value"] - 42_000) < 6000
+            assert abs(median["value"] - 42_000) < 8000
             assert median["low"] <= median["value"] <= median["high"]
