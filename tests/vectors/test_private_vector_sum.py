@@ -557,8 +557,7 @@ def test_what_blocks_of_vectors_hold_is_refused_where_it_is() -> None:
         protocol.run(iter([np.zeros((3, 2))] * 5))
 
 
-@pytest.mark.points(1)
-@pytest.mark.parametrize("epsilon", [1e3, 1e5])
+@pytest.mark.parametrize("epsilon", [pytest.param(1e3, marks=pytest.mark.slow), 1e5])
 def test_noise_that_underflows_on_a_coarse_grid_takes_a_finer_one(epsilon: float) -> None:
     protocol = PrivateVectorSum(5, Ball(3), epsilon, 0.4)
     assert protocol.encoding.precision > 2 * epsilon
