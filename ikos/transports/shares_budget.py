@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import gmpy2
@@ -106,20 +106,18 @@ class SharesBudget:
             d = self.need.shift.dimension
             best = least_bytes(lambda b: replace(self, length=b).chosen(q)[0], d, self.overhead)
             return replace(self, length=best.length).chosen(q)
-        proof = cache(lambda m: self.proved(q, m))
         if messages is None:
-
-            def enough(m: int) -> bool:
-                delta = proof(m)[0].delta
-                return delta is not None and delta <= self.need.delta
-
             scheme, allowed = self._scheme(q), self._hiding_delta / self.need.releases
             scheme.refuse_uncovered()
             near = Budget(Fraction(0), allowed, Fraction(0), 1)
+
+            def enough(m: int) -> bool:
+                return self._delta(q, m) <= self.need.delta
+
             m = smallest(enough, scheme.analysis.guess(scheme, near), most=MAX_MESSAGES)
         else:
             m = self.trust.hiding(messages)
-        layout, noise = proof(m)
+        layout, noise = self.proved(q, m)
         count = layout.count.with_corruption(self.trust.corrupt_shufflers, messages)
         return replace(layout, count=count), noise
 
@@ -130,27 +128,48 @@ class SharesBudget:
 
     def proved(self, q: int, m: int) -> tuple[Layout, Noise]:
         """Return the proved budget for m shuffled messages per block, and the noise for it."""
-        if self._has_theorem and not (self.pure and self.need.releases == 1):
-            count, noise = self._with_delta(q, m)
-        else:
-            count, noise = self._by_budget(q, m)
+        budgeted = self._by_budget if self._by_analysis else self._with_delta
+        count, noise = budgeted(q, m)
         sigma = level_of_sums(count.sigma, self.sums, analysis=count.analysis)
         size = self.need.shift.dimension, self.length, (q - 1).bit_length()
         layout = Layout(count, *size, sigma, self.epsilon, count.delta)
         value: dict[str, Any] = {noise.parameter: noise.value}
         return replace(layout, **value), noise
 
-    def _by_budget(self, q: int, m: int) -> tuple[MessageCount, Noise]:
-        """One release's pure noise by the analysis's own theorem, any by Lemma 5.2."""
+    @property
+    def _by_analysis(self) -> bool:
+        """Whether the analysis proves one release's pure noise by its theorem, any by Lemma 5.2."""
+        return not self._has_theorem or (self.pure and self.need.releases == 1)
+
+    @property
+    def _budget(self) -> Budget:
+        """That of `_by_analysis`."""
         shift = self.need.shift.l1
-        budget = Budget(self.epsilon, self.need.delta, self.reserve, shift, self.length, self.sums)
-        count = self._scheme(q).proved(m, budget)
+        return Budget(self.epsilon, self.need.delta, self.reserve, shift, self.length, self.sums)
+
+    def _delta(self, q: int, m: int) -> float:
+        """Return the delta of `proved`, without the level, which takes longer among few users."""
+        if not self._by_analysis:
+            count, _ = self._with_delta(q, m)
+            assert count.delta is not None
+            return count.delta
+        scheme = self._scheme(q)
+        proof = scheme.analysis.privacy(scheme, m, self._budget)
+        return 1.0 if proof is None else self._with_noise(proof.delta, proof.noise_epsilon)[0]
+
+    def _with_noise(self, delta: float, level: float) -> tuple[float, Noise]:
+        """Return the delta of all releases if each has this one for hiding, and their noise."""
+        noise = self._noise(Fraction(level))
+        with rounding(UP):
+            total = float_up(self.need.releases * gmpy2.mpfr(delta) + gmpy2.mpfr(noise.delta))
+        return min(1.0, total), noise
+
+    def _by_budget(self, q: int, m: int) -> tuple[MessageCount, Noise]:
+        count = self._scheme(q).proved(m, self._budget)
         assert count.noise_epsilon is not None
         assert count.delta is not None
-        noise = self._noise(Fraction(count.noise_epsilon))
-        with rounding(UP):
-            total = float_up(self.need.releases * gmpy2.mpfr(count.delta) + gmpy2.mpfr(noise.delta))
-        return replace(count, delta=min(1.0, total)), noise
+        delta, noise = self._with_noise(count.delta, count.noise_epsilon)
+        return replace(count, delta=delta), noise
 
     def _with_delta(self, q: int, m: int) -> tuple[MessageCount, Noise]:
         """Noise that needs a delta, or several releases, by the extended hockey-stick theorem."""
