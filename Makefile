@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs proofs bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -32,6 +32,14 @@ test-slow: .venv/installed-test ## the slow tests alone
 
 test-docs: .venv/installed-test ## the documentation's figures, tables and notebooks, made anew
 	$(PYTEST) -m reproduces -n 2
+
+proofs: .venv/installed-test ## the machine-checked proofs, with Coq
+	@command -v coqc > /dev/null || { echo "Coq is missing: apt-get install --no-install-recommends" \
+		"coq libcoq-mathcomp-ssreflect libcoq-mathcomp-fingroup libcoq-mathcomp-algebra"; exit 1; }
+	$(MAKE) -C proofs check
+	@mkdir -p build
+	$(BIN)/python -m analysis.coq_grid > build/Grid.v
+	coqc -w none -Q proofs Ikos build/Grid.v
 
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks

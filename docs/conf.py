@@ -21,7 +21,7 @@ author = "the ikos developers"
 release = version = ikos.__version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["deflist", "dollarmath"]
+myst_enable_extensions = ["attrs_block", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # so that a link can name a heading of another page
 html_math_renderer = "mathml"  # needs no script and no network
 exclude_patterns = ["_build", "figures"]

@@ -13,8 +13,8 @@ from ikos.cli.errors import Command, Group, one_line, problem
 from ikos.cli.output import complain, discard_output, say
 
 COMMANDS = (
-    "sum", "mean", "histogram", "quantiles", "secure-sum", "messages", "budget", "compare",
-    "graphs", "demo", "task", "serve", "submit",
+    "sum", "mean", "histogram", "quantiles", "secure-sum", "messages", "certify", "budget",
+    "compare", "graphs", "demo", "task", "serve", "submit",
 )  # fmt: skip
 """Each the ``command`` of the module of its name, or ``command_NAME`` of one of `MODULES`."""
 

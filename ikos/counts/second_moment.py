@@ -39,7 +39,7 @@ from ikos.counts.types import (
 from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
 from ikos.numeric.search import smallest
 
-THEOREM = "second moment of the share graph, docs/message-counts.md"
+THEOREM = "second moment of the share graph, docs/message-counts.md (machine-checked)"
 
 _NEGLIGIBLE = 2.0**-40
 
