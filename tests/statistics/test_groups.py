@@ -234,6 +234,7 @@ def test_variances_of_several_columns(table: pd.DataFrame) -> None:
     assert filled.columns == ("pay", "sex")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", [None, [*"ab"] * 500])
 def test_answers_that_are_missing(by: Any) -> None:
     answers = [None if i % 5 == 0 else i % 5 == 1 for i in range(1000)]
@@ -258,7 +259,7 @@ def test_answers_that_are_missing(by: Any) -> None:
         count(answers, **BUDGET)
 
 
-@pytest.mark.parametrize("verb", [mean, variance, quantiles])
+@pytest.mark.parametrize("verb", [mean, variance, pytest.param(quantiles, marks=pytest.mark.slow)])
 def test_layouts_are_those_of_sums_of_vectors(verb: Any) -> None:
     x, by = np.arange(300) % 100, [*"abc"] * 100
     options = {**HUNDRED, "by": by, "groups": [*"abc"]}
