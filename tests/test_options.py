@@ -10,7 +10,7 @@ import pytest
 
 from ikos import PrivateSum, PrivateVectorSum, statistics
 from ikos.statistics import histograms, linear_statistics, means, variances
-from ikos.statistics.columns import MeanOptions, SumOptions, VectorSumOptions
+from ikos.statistics.release import GroupOptions, MeanOptions, SumOptions, VectorSumOptions
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,7 @@ from ikos.statistics.columns import MeanOptions, SumOptions, VectorSumOptions
         (SumOptions, PrivateSum, {"lower", "upper", "integers"}),
         (MeanOptions, PrivateSum, {"lower", "upper"}),
         (VectorSumOptions, PrivateVectorSum, {"sensitivity", "integers"}),
+        (GroupOptions, PrivateVectorSum, {"sensitivity"}),
     ],
 )
 def test_options_are_those_of_the_protocol(options: Any, protocol: Any, own: set[str]) -> None:
@@ -35,9 +36,11 @@ def test_options_are_those_of_the_protocol(options: Any, protocol: Any, own: set
 @pytest.mark.parametrize(
     ("function", "options"),
     [
-        (statistics.mean, MeanOptions),
-        (statistics.count, SumOptions),
-        (statistics.variance, SumOptions),
+        (statistics.mean, GroupOptions),
+        (statistics.quantiles, GroupOptions),
+        (statistics.median, GroupOptions),
+        (statistics.count, VectorSumOptions),
+        (statistics.variance, VectorSumOptions),
         (statistics.histogram, SumOptions),
         (means, VectorSumOptions),
         (variances, VectorSumOptions),

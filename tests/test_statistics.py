@@ -129,6 +129,48 @@ def test_variance_is_near_and_covers() -> None:
     assert str(result).startswith("variance ")
 
 
+def test_histograms_of_missing_and_other_values() -> None:
+    values = ["a", "b", None, "c", float("nan")] * 200
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
+    result = statistics.histogram(values, ["a"], other="rest", missing="exclude", **budget)
+    assert result.estimates() == pytest.approx({"a": 200, "rest": 400, None: 400}, abs=60)
+    assert str(result).startswith("a: ")
+    assert ", missing: " in str(result)
+    filled = statistics.histogram(values, ["a", "b", "c"], missing="b", **budget)
+    assert filled.estimates() == pytest.approx({"a": 200, "b": 600, "c": 200}, abs=60)
+    several = histograms({"v": values}, {"v": ["a", "b", "c"]}, missing="exclude", **budget)
+    assert several["v", None].estimate == pytest.approx(400, abs=60)
+    for options, problem in (
+        ({"missing": "q"}, 'missing must be "refuse", "exclude" or one of the categories'),
+        ({"other": "a"}, "other must not be one of the categories, got 'a'"),
+        ({"groups": ["n"]}, "by must hold the users' labels where groups are listed"),
+        ({"other": "r"}, r"x\[2\] must be one of the categories, not missing"),
+    ):
+        with pytest.raises(ValueError, match=problem):
+            statistics.histogram(values, ["a", "b", "c"], **options, **budget)
+    with pytest.raises(ValueError, match="categories must not hold None"):
+        statistics.histogram(values, ["a", None], missing="exclude", **budget)
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_error": 20.0}])
+def test_histograms_by_groups(limit: dict[str, float]) -> None:
+    """Users without a label are in no group, and the noise is that of one histogram."""
+    values, by = ["a", "b", None, "b"] * 200, ["n", "s", "n", None, "s"] * 160
+    budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, **limit}
+    result = statistics.histogram(
+        values, ["a", "b"], by=by, groups=["n", "s", "w"], missing="exclude", **budget
+    )
+    cells = list(zip(by, values, strict=True))
+    for group in ("n", "s", "w"):
+        for label in ("a", "b", None):
+            true = cells.count((group, label))
+            assert abs(result[group].estimates()[label] - true) < (200 if limit else 60)
+    assert list(result._table().labels)[:2] == [("n", "a"), ("n", "b")]
+    assert result._sum.guarantee.epsilon == 1
+    with pytest.raises(ValueError, match=r"by\[3\] must be one of the groups, not missing"):
+        statistics.histogram(values, ["a", "b"], by=by, groups=["n", "s"], missing="a", **budget)
+
+
 def test_a_histogram_is_that_of_several_columns() -> None:
     values, labels = np.array(["a"] * 700 + ["b"] * 250 + ["c"] * 50), ["a", "b", "c", "d"]
     budget: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}

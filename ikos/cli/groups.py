@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import click
 
@@ -12,7 +13,7 @@ from ikos.cli import release
 from ikos.cli.options import CLEAR_SHARE, from_option
 from ikos.cli.output import plain, progress
 from ikos.cli.types import Honest
-from ikos.results.report import Field
+from ikos.results.report import Field, Report, values
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ikos.data.tables import Cells
     from ikos.results.guarantees import Guarantee
     from ikos.results.sums import Cost, SumResult
     from ikos.statistics.groups import Means
@@ -35,6 +37,13 @@ KEYS = [
 ]  # fmt: skip
 """The keys of every release that may be by groups."""
 
+VECTOR_KEYS = [
+    *release.TABLE_KEYS,
+    *(one for one in release.SUM_KEYS[len(release.TABLE_KEYS) :]
+      if one.key not in ("messages", "modulus")),
+]  # fmt: skip
+"""The keys of every release of a sum of vectors."""
+
 SECTIONS = {"column": "Values", "by": "Groups", "epsilon": "Privacy", "analysis": "Protocol",
             "confidence": "Output"}  # fmt: skip
 
@@ -45,16 +54,9 @@ TOGETHER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupedRequest(release.BoundedRequest):
-    """Options of private releases, perhaps by groups, or of users who have a value."""
+class BudgetRequest(release.TableRequest):
+    """Options of private releases: the guarantee, the ledger, trusted parties."""
 
-    on_missing: str | float
-    integers: bool
-    by: tuple[str, ...]
-    groups: tuple[list[str], ...]
-    other: str | None = from_option(
-        metavar="NAME", help="One more group, of all users with other labels."
-    )
     epsilon: Fraction = from_option(required=True)
     delta: Fraction = from_option(required=True)
     ledger: Path | None
@@ -64,6 +66,26 @@ class GroupedRequest(release.BoundedRequest):
     analysis: str
     shuffler: str
     clear_share: bool = from_option(CLEAR_SHARE)
+
+    def trust(self, users: int) -> dict[str, Any]:
+        """Return the options about trusted parties."""
+        return {
+            "min_honest": Honest.of(self.min_honest, users), "analysis": self.analysis,
+            "corrupt_shufflers": self.corrupt_shufflers, "shuffler": self.shuffler,
+            "clear_share": self.clear_share,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsRequest(release.TableRequest):
+    """Options of groups, and of missing values."""
+
+    on_missing: str | float
+    by: tuple[str, ...]
+    groups: tuple[list[str], ...]
+    other: str | None = from_option(
+        metavar="NAME", help="One more group, of all users with other labels."
+    )
 
     @property
     def which(self) -> str:
@@ -81,24 +103,49 @@ class GroupedRequest(release.BoundedRequest):
         """The number that stands for each missing value, if there is one."""
         return self.on_missing if isinstance(self.on_missing, float) else None
 
-    @property
-    def rule(self) -> release.Rule:
-        """The checks of values."""
-        rule, fill = release.Rule.of(self, integers=self.integers), self.fill
-        if fill is not None and not (
-            self.lower <= fill <= self.upper and (fill.is_integer() or not self.integers)
-        ):
-            what = "must be a value within the bounds, with --integers an integer"
-            raise click.UsageError(f"--on-missing {what}, got {plain(fill)}")
-        return replace(rule, fill=fill)
+    def looks(self) -> list[release.Labelled]:
+        """Return the checks of the labels in each column of them."""
+        if len(self.by) != len(self.groups):
+            raise click.UsageError("--groups must be given once for each --by")
+        if len(set(self.by)) < len(self.by):
+            raise click.UsageError(f"--by must name different columns, got {', '.join(self.by)}")
+        if self.other is not None and not self.by:
+            raise click.UsageError("--other goes with --by")
+        return [
+            release.Labelled("--groups", labels, self.other, self.excluded)
+            for labels in self.groups
+        ]
 
-    def trust(self, users: int) -> dict[str, Any]:
-        """Return the options about trusted parties."""
+    def grouping(self, labels: Sequence[NDArray[Any]]) -> dict[str, Any]:
+        """Return arguments of `ikos.statistics` about groups, from the columns of labels."""
+        if not self.by:
+            return {}
+        if len(self.by) == 1:
+            return {"by": labels[0], "groups": self.groups[0], "other": self.other}
         return {
-            "min_honest": Honest.of(self.min_honest, users), "analysis": self.analysis,
-            "corrupt_shufflers": self.corrupt_shufflers, "shuffler": self.shuffler,
-            "clear_share": self.clear_share,
+            "by": dict(zip(self.by, labels, strict=True)),
+            "groups": dict(zip(self.by, self.groups, strict=True)), "other": self.other,
         }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedRequest(BudgetRequest, GroupsRequest, ABC):
+    """Options of private releases, perhaps by groups, or of users who have a value."""
+
+    @property
+    @abstractmethod
+    def rule(self) -> release.Rule:
+        """The checks of values, and the public bounds."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> Cells:
+        """The cells of the values."""
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The arguments of `ikos.statistics` about values."""
+        return {"lower": self.rule.lower, "upper": self.rule.upper}
 
     def arguments(self) -> tuple[NDArray[Any], dict[str, Any]]:
         """Read the columns together; return the values, and arguments of `ikos.statistics`."""
@@ -106,18 +153,8 @@ class GroupedRequest(release.BoundedRequest):
 
         from ikos.data.tables import Cells, open_columns
 
-        if len(self.by) != len(self.groups):
-            raise click.UsageError("--groups must be given once for each --by")
-        if len(set(self.by)) < len(self.by):
-            raise click.UsageError(f"--by must name different columns, got {', '.join(self.by)}")
-        if self.other is not None and not self.by:
-            raise click.UsageError("--other goes with --by")
-        looks = [
-            release.Labelled("--groups", labels, self.other, self.excluded)
-            for labels in self.groups
-        ]
-        cells = [Cells(self.column, looks=(self.rule,))]
-        cells += [
+        looks = self.looks()
+        cells = [self.cells] + [
             Cells(column, texts=True, looks=(look,))
             for column, look in zip(self.by, looks, strict=True)
         ]
@@ -128,17 +165,68 @@ class GroupedRequest(release.BoundedRequest):
             values, *labels = (np.concatenate(blocks) for blocks in read)
         for column, look in zip(self.by, looks, strict=True):
             look.check(column)
-        arguments = {
-            "lower": self.lower, "upper": self.upper, "integers": self.integers,
-            "epsilon": self.epsilon, "delta": self.delta, "other": self.other,
+        return values, {
+            "epsilon": self.epsilon, "delta": self.delta, **self.limits, **self.grouping(labels),
             "missing": "exclude" if self.excluded else "refuse", **self.trust(values.size),
         }  # fmt: skip
-        if len(self.by) == 1:
-            arguments |= {"by": labels[0], "groups": self.groups[0]}
-        elif self.by:
-            arguments["by"] = dict(zip(self.by, labels, strict=True))
-            arguments["groups"] = dict(zip(self.by, self.groups, strict=True))
-        return values, arguments
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValuesRequest(GroupedRequest, release.BoundedRequest):
+    """Options of releases of numbers between bounds."""
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of the values, checked as they are read."""
+        from ikos.data.tables import Cells
+
+        return Cells(self.column, looks=(self.rule,))
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are integers."""
+        return False
+
+    @property
+    def rule(self) -> release.Rule:
+        """The checks of values."""
+        rule, fill = release.Rule.of(self, integers=self.whole), self.fill
+        if fill is not None and not (
+            self.lower <= fill <= self.upper and (fill.is_integer() or not self.whole)
+        ):
+            what = "must be a value within the bounds, with --integers an integer"
+            raise click.UsageError(f"--on-missing {what}, got {plain(fill)}")
+        return replace(rule, fill=fill)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntegersRequest(release.BoundedRequest):
+    """Options of numbers that may be integers."""
+
+    integers: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumbersRequest(ValuesRequest, IntegersRequest):
+    """Options of releases of numbers between bounds that may be integers."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are integers."""
+        return self.integers
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The bounds, and whether values are integers."""
+        return super().limits | {"integers": self.integers}
+
+
+MEANINGS = {
+    "count": "the number of users who have a value", "sum": "the sum of the values",
+    "mean": "the mean of the values; null if noise and data exclude no mean",
+    "variance": "the variance of the values; null if noise and data exclude none",
+    "missing": "the number of users without a value, with --on-missing exclude; else null",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -148,37 +236,43 @@ class Estimates:
     count: release.Estimate | None = None
     sum: release.Estimate | None = None
     mean: release.Estimate | None = None
+    variance: release.Estimate | None = None
     missing: release.Estimate | None = None
     group: Label = None
 
     @classmethod
-    def of(cls, result: Means, confidence: float, groups: Sequence[Label]) -> list[Estimates]:
-        """Return the numbers of each group in a result."""
+    def of(cls, result: Means, confidence: float) -> list[Estimates]:
+        """Return the numbers of each group in a result, or of those who have a value."""
         import numpy as np
 
         from ikos.results.sums import Interval
 
-        names = {"count": "counts", "sum": "sums", "mean": "means", "missing": "missing"}
+        names = {name: name if name == "missing" else f"{name}s" for name in MEANINGS}
         columns = {}
-        for name in list(names)[: 4 if result.excluded else 3]:
+        for name, of in names.items():
+            if not hasattr(result, of) or (name == "missing" and not result.excluded):
+                continue
             ends = map(np.atleast_1d, getattr(result, f"{name}_interval")(confidence))
             intervals = map(Interval._make, zip(*(end.tolist() for end in ends), strict=True))
-            numbers = np.atleast_1d(getattr(result, names[name])()).tolist()
+            numbers = np.atleast_1d(getattr(result, of)()).tolist()
             columns[name] = [
                 release.Estimate(name, *one) for one in zip(numbers, intervals, strict=True)
             ]
         rows = zip(*columns.values(), strict=True)
         return [
             cls(**dict(zip(columns, row, strict=True)), group=group)
-            for group, row in zip(groups, rows, strict=True)
+            for group, row in zip(getattr(result, "groups", [None]), rows, strict=True)
         ]
 
-
-MEANINGS = {
-    "count": "the number of users who have a value", "sum": "the sum of the values",
-    "mean": "the mean of the values; null if noise and data exclude no mean",
-    "missing": "the number of users without a value, with --on-missing exclude; else null",
-}  # fmt: skip
+    @classmethod
+    def of_all(cls, result: Any, confidence: float, name: str) -> Estimates:
+        """Return the mean of all users, and the other number of a result, with its name."""
+        numbers = {
+            name: (result.estimate, result.interval(confidence)),
+            "mean": (result.mean(), result.mean_interval(confidence)),
+        }
+        row: dict[str, Any] = {one: release.Estimate(one, *numbers[one]) for one in numbers}
+        return cls(**row)
 
 
 def fields(name: str, where: str = "") -> list[Field]:
@@ -206,7 +300,11 @@ def label_text(label: Label) -> str:
 
 GROUP = Field("group", "with --by, the label of the group; for several columns a list of them", "",
               show=label_text)  # fmt: skip
-COLUMNS = [GROUP, *(one for name in MEANINGS for one in fields(name, "with --by, "))]
+
+
+def columns(*names: str) -> list[Field]:
+    """Return the columns of a table by groups, with the numbers of these names."""
+    return [GROUP, *(one for name in names for one in fields(name, "with --by, "))]
 
 
 @dataclass(frozen=True)
@@ -220,6 +318,7 @@ class Outcome:
     count: release.Estimate | None = None
     sum: release.Estimate | None = None
     mean: release.Estimate | None = None
+    variance: release.Estimate | None = None
     missing: release.Estimate | None = None
     """Of all users, if there are no groups."""
 
@@ -267,7 +366,7 @@ class Outcome:
     @property
     def precision(self) -> int:
         """The steps of the encoding between the bounds."""
-        return int(self.result.domain.upper)
+        return int(cast(Any, self.result.error.coordinate).precision)
 
     @property
     def cost(self) -> Cost:
@@ -280,15 +379,22 @@ class Outcome:
         from ikos.results.text import percent
 
         request = self.request
-        labels = ", and the labels of the groups," if request.by else ""
+        rows, limits = (
+            f"The number of users, {self.users:,},",
+            f"bounds, {release.bounds(self.rule)}",
+        )
+        public = f"{rows} and the {limits}, are public and not protected."
+        if request.by:
+            public = (
+                f"{rows} the {limits}, and the labels of the groups, are public and not protected."
+            )
         value = "whether it has a value" if request.by else "Whether a user has a value"
         protected = ["The group of each user"] * bool(request.by) + [value] * request.excluded
         verb = "are" if len(protected) > 1 else "is"
         return [
             f"Each interval contains the true value with {percent(self.confidence)} confidence.",
             *release.guarantee_notes(self.guarantee),
-            f"The number of users, {self.users:,}, the bounds, {release.bounds(self.rule)}{labels} "
-            "are public and not protected.",
+            public,
             *([f"{' and '.join(protected)} {verb} protected as the values are."] if protected
               else []),
             *release.rule_notes(self.rule),
@@ -302,3 +408,48 @@ class Outcome:
         from ikos.results.sums import budget_warnings
 
         return budget_warnings(self.request.epsilon, self.request.delta, self.users)
+
+
+def report(
+    request: GroupedRequest,
+    result: Any,
+    main: str,
+    names: Sequence[str],
+    keys: list[Field],
+    *,
+    title: str,
+    confidence: float,
+    ledger: Ledger | None,
+    shown: Sequence[str],
+    titles: Mapping[str, str] | None = None,
+) -> Report:
+    """Return what is printed of a result: with groups a row for each, otherwise one per number.
+
+    Its ``main`` number is its estimate where all users count. Of the ``names`` of numbers, only
+    those ``shown`` are printed for people, some under other ``titles``.
+    """
+    from ikos.statistics.groups import Means
+
+    renamed = titles or {}
+    rows = (
+        Estimates.of(result, confidence)
+        if isinstance(result, Means)
+        else [Estimates.of_all(result, confidence, main)]
+    )
+    total = {} if request.by else {name: getattr(rows[0], name) for name in MEANINGS}
+    outcome = Outcome(request, confidence, result._sum, ledger, **total)
+    if request.by:
+        table: list[Any] = rows
+        head = [
+            replace(one, title=renamed.get(one.key, one.title))
+            if one.key.partition("_")[0] in ("group", *shown) else replace(one, title=None)
+            for one in columns(*names)
+        ]  # fmt: skip
+    else:
+        table = [one for name in shown if (one := getattr(rows[0], name)) is not None]
+        name, *rest = release.COLUMNS
+        head = [replace(name, text=lambda row: renamed.get(row.name, row.name)), *rest]
+    return Report(
+        f"Private {title} of {request.which}", head, table, outcome.notes, values(keys, outcome),
+        outcome.warnings,
+    )  # fmt: skip

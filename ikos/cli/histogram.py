@@ -6,16 +6,15 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ikos.cli import release
+from ikos.cli import groups, release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import CLEAR_SHARE, from_option, takes
+from ikos.cli.options import from_option, takes
 from ikos.cli.output import at_least
-from ikos.cli.types import BINS, Honest, Number
+from ikos.cli.types import BINS, BOUND, Number
 from ikos.results.report import Field, Report, values
 
 if TYPE_CHECKING:
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
 
     from ikos.results.guarantees import Guarantee
     from ikos.results.sums import Cost, SumResult
-    from ikos.statistics.release import SumOptions
     from ikos.sums.ledger import Ledger
 
 KEYS = [
     *release.TABLE_KEYS,
     Field("categories", "the categories counted; public"),
     Field("out_of_range", "with --bins, reject or clamp; else null"),
+    Field("on_missing", "refuse, exclude, or the value that stands for each missing one"),
+    *groups.fields("missing"),
     Field("confidence", "confidence level of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
     release.LEDGER,
@@ -47,19 +47,25 @@ Examples
       --categories 0..120 --epsilon 1 --delta 1e-9
 """
 
-SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
+SECTIONS = {"column": "Values", "epsilon": "Privacy", "analysis": "Protocol",
             "confidence": "Output"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramRequest(release.TableRequest):
-    """Options of histograms."""
+class CellsRequest(release.TableRequest):
+    """Options that select what is counted."""
 
     categories: list[str] | None
     other: str | None = from_option(metavar="NAME", help="Count all other values under this name.")
     bins: tuple[Fraction, ...] | None = from_option(
         type=BINS, metavar="LIST", help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains "
         "its lower edge, and the last one both edges.")  # fmt: skip
+    on_out_of_range: str | None
+    on_missing: str = from_option(
+        type=str, metavar="[refuse|exclude|VALUE]",
+        help="Refuse missing values; count them too; or a public category, or with --bins a "
+        "number, that stands for each.",
+    )  # fmt: skip
     max_error: Fraction | None = from_option(
         type=Number(above=0),
         help="Limit on the RMS error of each count; picks the protocol with the fewest bytes.",
@@ -68,15 +74,12 @@ class HistogramRequest(release.TableRequest):
         type=Number(above=0),
         help="Limit on the mean bytes per user; picks the protocol with the smallest error.",
     )
-    on_out_of_range: str | None
-    epsilon: Fraction = from_option(required=True)
-    delta: Fraction = from_option(required=True)
-    ledger: Path | None
-    note: str | None
-    min_honest: int | Fraction | None
-    corrupt_shufflers: int
-    shuffler: str
-    clear_share: bool = from_option(CLEAR_SHARE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistogramRequest(groups.BudgetRequest, CellsRequest):
+    """Options of histograms."""
+
     confidence: float
 
     def check(self) -> None:
@@ -98,23 +101,27 @@ class HistogramRequest(release.TableRequest):
             "max_bytes": self.max_bytes,
         }  # fmt: skip
 
-    def trust(self, users: int) -> SumOptions:
-        """Return the options about trusted parties."""
-        return {
-            "min_honest": Honest.of(self.min_honest, users),
-            "corrupt_shufflers": self.corrupt_shufflers, "shuffler": self.shuffler,
-            "clear_share": self.clear_share,
-        }  # fmt: skip
+    @property
+    def excluded(self) -> bool:
+        """Whether missing values are counted, as a category."""
+        return self.on_missing == "exclude"
+
+    @property
+    def filled(self) -> bool:
+        """Whether a value stands for missing ones."""
+        return self.on_missing not in ("refuse", "exclude")
 
 
 @dataclass(frozen=True)
 class HistogramOutcome:
     """A histogram that was released: the source of the values of `KEYS`."""
 
-    source: release.Source
+    source: HistogramRequest
     users: int
     categories: list[str]
     out_of_range: str | None
+    on_missing: str
+    missing: release.Estimate | None
     confidence: float
     choice: list[str] | None
     result: SumResult
@@ -154,20 +161,24 @@ def command(request: HistogramRequest) -> Report:
     from ikos.statistics import histogram
 
     request.check()
-    source = request.source(texts=request.categories is not None)
-    labels, cells = _cells(request, source)
+    labels, cells = _cells(request)
     users, ledger = len(cells), release.opened(request.ledger, request.note)
-    choice = _choice(request, users, len(labels))
-    counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
-    outcome = HistogramOutcome(
-        source, users, labels, (request.on_out_of_range or "reject") if request.bins else None,
-        request.confidence, choice, counts.private, ledger,
+    names = [*labels, *(["missing"] if request.excluded else [])]
+    missing = "refuse" if request.filled and request.bins else request.on_missing
+    choice = _choice(request, users, len(names))
+    counts = histogram(
+        cells, labels, ledger=ledger, missing=missing, **request.budget, **request.trust(users)
     )  # fmt: skip
     ends = (end.tolist() for end in counts.private.interval(request.confidence))
     intervals = map(Interval._make, zip(*ends, strict=True))
-    estimates = zip(labels, counts.private.estimate.tolist(), intervals, strict=True)
+    estimates = zip(names, counts.private.estimate.tolist(), intervals, strict=True)
     rows = [release.Estimate(*estimate) for estimate in estimates]
-    title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
+    outcome = HistogramOutcome(
+        request, users, labels, (request.on_out_of_range or "reject") if request.bins else None,
+        request.on_missing, rows[-1] if request.excluded else None, request.confidence, choice,
+        counts.private, ledger,
+    )  # fmt: skip
+    title = f"Private counts of {release.named(request.column)}, {users:,} user{'s' * (users != 1)}"
     warnings = budget_warnings(request.epsilon, request.delta, users)
     data = values(KEYS, outcome)
     return Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
@@ -190,11 +201,22 @@ def _choice(request: HistogramRequest, users: int, categories: int) -> list[str]
 def _notes(outcome: HistogramOutcome) -> list[str]:
     from ikos.results.text import percent
 
+    request = outcome.source
     return [
         f"Each interval contains the true count with {percent(outcome.confidence)} confidence. "
         "Nothing is clipped: small counts can come out negative.",
         *release.guarantee_notes(outcome.guarantee),
         f"The number of users, {outcome.users:,}, and the categories are public and not protected.",
+        *(
+            ["Whether a user has a value is protected as the values are."]
+            if request.excluded
+            else []
+        ),
+        *(
+            [f"The value {request.on_missing}, which is public, stands for each missing one."]
+            if request.filled
+            else []
+        ),
         f"Sent, in a simulation of all parties: {outcome.cost}.",
         *(
             f"{'Not chosen' if place else 'Chosen'}: {line}"
@@ -204,15 +226,15 @@ def _notes(outcome: HistogramOutcome) -> list[str]:
     ]
 
 
-def _cells(request: HistogramRequest, source: release.Source) -> tuple[list[str], NDArray[Any]]:
-    """Return the categories or bins, and each user's category or bin."""
+def _cells(request: HistogramRequest) -> tuple[list[str], NDArray[Any]]:
+    """Return the categories or bins, and each user's, or None."""
     if request.categories is not None:
-        return _labelled(source, request.categories, request.other)
-    return _binned(source, request.bins or (), request.on_out_of_range == "clamp")
+        return _labelled(request, request.categories)
+    return _binned(request, request.bins or ())
 
 
 def _binned(
-    source: release.Source, bins: tuple[Fraction, ...], clamp: bool
+    request: HistogramRequest, bins: tuple[Fraction, ...]
 ) -> tuple[list[str], NDArray[Any]]:
     """Return the bins, and each user's bin."""
     import numpy as np
@@ -225,20 +247,37 @@ def _binned(
             "--bins must be two or more numbers that increase as doubles, got "
             + clipped(",".join(texts))
         )
-    rule = release.Rule(edges[0], edges[-1], clamp)
-    values = np.concatenate(release.blocks(source.values.seen(rule)))
+    fill = None
+    if request.filled:
+        try:
+            fill = float(BOUND.convert(request.on_missing, None, None))
+        except click.BadParameter:
+            fill = math.nan
+        if not edges[0] <= fill <= edges[-1]:
+            what = "must be refuse, exclude or a number within the --bins"
+            raise click.UsageError(f"--on-missing {what}, got {clipped(request.on_missing)}")
+    rule = release.Rule(edges[0], edges[-1], request.on_out_of_range == "clamp", fill=fill)
+    column = request.source(gaps=request.on_missing != "refuse").values
+    values = np.concatenate(release.blocks(column.seen(rule)))
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
     labels[-1] = labels[-1][:-1] + "]"
-    return labels, np.array(labels, dtype=object)[np.digitize(values, edges[1:-1])]
+    cells = np.array(labels, dtype=object)[np.digitize(values, edges[1:-1]) % len(labels)]
+    cells[np.isnan(values)] = None
+    return labels, cells
 
 
-def _labelled(
-    source: release.Source, labels: list[str], other: str | None
-) -> tuple[list[str], NDArray[Any]]:
+def _labelled(request: HistogramRequest, labels: list[str]) -> tuple[list[str], NDArray[Any]]:
     """Return the categories, and each user's category."""
     import numpy as np
 
-    labelled = release.Labelled("--categories", labels, other)
-    cells = np.concatenate(release.blocks(source.values.seen(labelled)))
-    labelled.check(source.column)
-    return [*labels, *([] if other is None else [other])], cells
+    labelled = release.Labelled(
+        "--categories", labels, request.other, gaps=request.on_missing != "refuse"
+    )
+    every = [*labels, *([] if request.other is None else [request.other])]
+    if request.filled and request.on_missing not in every:
+        what = "must be refuse, exclude or one of the --categories"
+        raise click.UsageError(f"--on-missing {what}, got {clipped(request.on_missing)}")
+    column = request.source(texts=True, gaps=request.on_missing != "refuse").values
+    cells: NDArray[Any] = np.concatenate(release.blocks(column.seen(labelled)))
+    labelled.check(request.column)
+    return every, cells

@@ -13,8 +13,8 @@ from ikos.cli.errors import Command, Group, one_line, problem
 from ikos.cli.output import complain, discard_output, say
 
 COMMANDS = (
-    "sum", "mean", "histogram", "quantiles", "secure-sum", "messages", "certify", "budget",
-    "compare", "graphs", "demo", "task", "serve", "submit",
+    "sum", "mean", "variance", "count", "histogram", "quantiles", "secure-sum", "messages",
+    "certify", "budget", "compare", "graphs", "demo", "task", "serve", "submit",
 )  # fmt: skip
 """Each the ``command`` of the module of its name, or ``command_NAME`` of one of `MODULES`."""
 
@@ -51,7 +51,7 @@ def commands() -> None:
     Each user splits a number into random shares, shufflers mix the shares of all users, and the
     analyzer adds them up: it learns a noisy sum, and what it sees is
     (epsilon, delta)-differentially private. task, serve and submit run the parties as separate
-    programs; sum, mean, histogram, quantiles and demo simulate them all.
+    programs; sum, mean, variance, count, histogram, quantiles and demo simulate them all.
     """
 
 

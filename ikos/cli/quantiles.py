@@ -13,9 +13,7 @@ from ikos.cli.types import PORTIONS, WHOLE
 from ikos.results.report import Field, Report, values
 
 KEYS = [
-    *release.TABLE_KEYS,
-    *(one for one in release.SUM_KEYS[len(release.TABLE_KEYS) :]
-      if one.key not in ("messages", "modulus")),
+    *groups.VECTOR_KEYS,
     Field("integers", "whether values were taken as integers", value="request.integers"),
     Field("bins", "number of bins, in which quantiles are found"),
     Field("confidence", "confidence level of the intervals"),
@@ -44,7 +42,7 @@ Examples
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuantilesRequest(groups.GroupedRequest):
+class QuantilesRequest(groups.NumbersRequest):
     """Options of quantiles."""
 
     q: tuple[float, ...] = from_option(

@@ -50,6 +50,8 @@ KEYS = [
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
+NUMBERS = ("count", "sum", "mean", "missing")
+
 SECTIONS = groups.SECTIONS | {"threads": "Where to run"}
 
 EXAMPLES = """\b
@@ -64,7 +66,7 @@ Examples
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateSumRequest(groups.GroupedRequest):
+class PrivateSumRequest(groups.NumbersRequest):
     """Options of private sums and means."""
 
     precision: int | None
@@ -207,22 +209,9 @@ def _released_together(request: PrivateSumRequest, quantities: str) -> Report:
     ledger = release.opened(request.ledger, request.note)
     values_read, arguments = request.arguments()
     result = mean(values_read, **arguments, ledger=ledger)
-    rows = groups.Estimates.of(result, request.confidence, getattr(result, "groups", [None]))
-    total = {} if request.by else {name: getattr(rows[0], name) for name in groups.MEANINGS}
-    outcome = groups.Outcome(request, request.confidence, result.private, ledger, **total)
-    shown = [*quantities.split(" and "), "count", "missing"]
-    columns, table = release.COLUMNS, [getattr(rows[0], name) for name in shown]
-    if request.by:
-        table, columns = (
-            rows,
-            [
-                one if one.key.partition("_")[0] in ("group", *shown) else replace(one, title=None)
-                for one in groups.COLUMNS
-            ],
-        )
-    return Report(
-        f"Private {quantities} of {request.which}", columns, table, outcome.notes,
-        values(KEYS, outcome), outcome.warnings,
+    return groups.report(
+        request, result, "sum", NUMBERS, KEYS, title=quantities, confidence=request.confidence,
+        ledger=ledger, shown=(*quantities.split(" and "), "count", "missing"),
     )  # fmt: skip
 
 
@@ -231,7 +220,7 @@ def _command(name: str, quantities: str) -> click.Command:
 
     @click.command(
         name, cls=Command, sections=SECTIONS, keys=KEYS,
-        columns=[*release.COLUMNS, *groups.COLUMNS], epilog=EXAMPLES.format(name),
+        columns=[*release.COLUMNS, *groups.columns(*NUMBERS)], epilog=EXAMPLES.format(name),
         help=f"""Release a differentially private {quantities} of a table column.
 
         TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such files, or - for

@@ -2,7 +2,7 @@
 
 Each function runs a protocol on all users' values in this process, and returns estimates with a
 guarantee for the whole release. Keyword arguments that it does not name (``shuffler``,
-``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and `count`,
+``min_honest``, ...) go to its protocol: `PrivateSum` for `mean` and `count` of all users,
 `ikos.PrivateVectorSum` for the others.
 """
 
@@ -18,7 +18,7 @@ from ikos.statistics.columns import (
     variance,
     variances,
 )
-from ikos.statistics.groups import GroupMeans, PresentMean
+from ikos.statistics.groups import GroupMeans, GroupVariances, PresentMean, PresentVariance
 from ikos.statistics.histograms import (
     Histogram,
     Histograms,
@@ -32,8 +32,8 @@ from ikos.statistics.histograms import (
 from ikos.statistics.quantiles import Quantiles, median, quantiles
 
 __all__ = [
-    "ColumnSums", "GroupMeans", "Histogram", "Histograms", "PresentMean", "Quantiles", "Variances",
-    "count", "histogram", "histogram_protocols", "histograms", "linear_statistics",
-    "maximum_absolute_error", "mean", "means", "median", "projected_frequencies", "quantiles",
-    "total_variation_error", "variance", "variances",
+    "ColumnSums", "GroupMeans", "GroupVariances", "Histogram", "Histograms", "PresentMean",
+    "PresentVariance", "Quantiles", "Variances", "count", "histogram", "histogram_protocols",
+    "histograms", "linear_statistics", "maximum_absolute_error", "mean", "means", "median",
+    "projected_frequencies", "quantiles", "total_variation_error", "variance", "variances",
 ]  # fmt: skip

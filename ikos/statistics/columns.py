@@ -22,6 +22,7 @@ from ikos._validation import (
     real,
     reject_missing,
 )
+from ikos._validation import missing as is_missing
 from ikos.data.domains import MAX_BOUND, Ball, Bounds, Box, number_bounds, require
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.modular import blocks
@@ -30,9 +31,17 @@ from ikos.results.intervals import Interval, shown
 from ikos.results.sums import SumResult
 from ikos.results.tables import EstimateTable, Results
 from ikos.results.text import figures
-from ikos.statistics.groups import GroupMeans, PresentMean, means_by_group, means_of_present
-from ikos.statistics.labels import column_names, places_in_groups
+from ikos.statistics.groups import (
+    GroupMeans,
+    GroupVariances,
+    PresentMean,
+    PresentVariance,
+    means_by_group,
+    means_of_present,
+)
+from ikos.statistics.labels import UsersGroups, column_names, places_in_groups, without_groups
 from ikos.statistics.release import (
+    GroupOptions,
     MeanOptions,
     Release,
     Run,
@@ -69,7 +78,7 @@ def mean(
     missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
-    **options: Unpack[MeanOptions],
+    **options: Unpack[GroupOptions],
 ) -> Any:
     """Release the sum and the mean of values within public bounds, of all users or by groups.
 
@@ -117,19 +126,17 @@ def mean(
     >>> bool(np.abs(result.means() - [22.5, 27.5]).max() < 2)
     True
     """
-    check_options("mean", options, MeanOptions)
+    excluded, alone = missing == "exclude", without_groups(by, groups, other)
+    check_options("mean", options, GroupOptions if excluded or not alone else MeanOptions)
     integers = flag("integers", options.pop("integers", False))
     bounds = number_bounds(lower, upper, integers)
     values = filled(one_column(x, with_gaps), missing, bounds)
     rest: SumOptions = options
     run = (epsilon, delta, rng, ledger, rest)
-    excluded = missing == "exclude"
-    if by is not None:
+    if not alone:
         users = places_in_groups(by, groups, other, values.size, excluded)
         (result,) = means_by_group([values], [bounds], users, excluded, run)
         return result
-    if groups is not None or other is not None:
-        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
     if excluded:
         (present,) = means_of_present([values], [bounds], run)
         return present
@@ -147,14 +154,16 @@ def count(
     by: Any = None,
     groups: Any = None,
     other: Hashable = None,
+    missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
-    **options: Unpack[SumOptions],
+    **options: Unpack[VectorSumOptions],
 ) -> Any:
     """Release the number of users whose answer is true, and their proportion as the mean.
 
-    ``x`` holds booleans; other parameters and results are as for `mean`. By groups, true answers
-    are the sums of a `GroupMeans`, whose counts are of all users of a group.
+    ``x`` holds booleans; other parameters and results are as for `mean`, with ``missing`` also
+    True or False. By groups, or if missing answers are excluded, true answers are the ``sums()`` of
+    the result, whose ``counts()`` are of all users with an answer.
 
     Examples
     --------
@@ -163,15 +172,29 @@ def count(
     >>> bool(abs(result.estimate - 2500) < 50), result.estimate.is_integer()
     (True, True)
     """
-    check_options("count", options, SumOptions)
+    alone = without_groups(by, groups, other) and missing != "exclude"
+    check_options("count", options, SumOptions if alone else VectorSumOptions)
+    fill = float(missing) if isinstance(missing, bool) else missing
+    return mean(
+        _answers(x, gaps=fill != "refuse"), lower=0, upper=1, integers=True, epsilon=epsilon,
+        delta=delta, by=by, groups=groups, other=other, missing=fill, rng=rng, ledger=ledger,
+        **options,
+    )  # fmt: skip
+
+
+def _answers(x: Any, *, gaps: bool) -> NDArray[np.float64]:
+    """Return booleans as 0 and 1, and missing ones as NaN where there may be ``gaps``."""
+    if gaps and isinstance(x, np.ma.MaskedArray):
+        x = np.where(np.ma.getmaskarray(x), np.array(None, dtype=object), x.data)
     answers = one_column(x, array)
     if answers.dtype != bool:
-        reject_missing("x", answers, "a boolean")
-        raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
-    return mean(
-        answers.astype(np.float64), lower=0, upper=1, integers=True, epsilon=epsilon, delta=delta,
-        by=by, groups=groups, other=other, rng=rng, ledger=ledger, **options,
-    )  # fmt: skip
+        if not gaps:
+            reject_missing("x", answers, "a boolean")
+        absent = np.fromiter(map(is_missing, answers), bool, answers.size)
+        if not {bool, np.bool_}.issuperset(map(type, answers[~absent])):
+            raise InvalidType("x", f"must hold booleans, got an array of {answers.dtype}")
+        answers = np.where(absent, math.nan, answers)
+    return answers.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,31 +350,37 @@ def means(
     """
     run = (epsilon, delta, rng, ledger, options)
     check_options("means", options, VectorSumOptions)
-    if by is None and (groups is not None or other is not None):
-        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
-    if by is None and missing == "refuse":
+    excluded, alone = missing == "exclude", without_groups(by, groups, other)
+    if alone and missing == "refuse":
         return _column_sums(x, x, lower, upper, run)
+    columns, bounds = _columns(x, lower, upper, missing)
+    if alone and not excluded:
+        return _column_sums(np.stack(columns, axis=1), x, lower, upper, run)
+    results: Sequence[PresentMean | GroupMeans]
+    if alone:
+        results = means_of_present(columns, bounds, run)
+    else:
+        users = places_in_groups(by, groups, other, columns[0].size, excluded)
+        results = means_by_group(columns, bounds, users, excluded, run)
+    return Results("column", zip(column_names(x, len(columns)), results, strict=True), units=True)
+
+
+def _columns(
+    x: Any, lower: ArrayLike, upper: ArrayLike, missing: str | float
+) -> tuple[list[NDArray[np.float64]], list[Bounds]]:
+    """Return the checked columns of a table, as `filled`, and their bounds."""
     numbers = with_gaps("x", x)
     d = _rows(numbers)[1]
     limits = zip(_limits("lower", lower, d), _limits("upper", upper, d), strict=True)
     bounds = [Bounds(float(low), float(high)) for low, high in limits]
-    filled_in = []
+    columns = []
     for place, (column, bound) in enumerate(zip(numbers.T, bounds, strict=True)):
         try:
-            filled_in.append(filled(column, missing, bound))
+            columns.append(filled(column, missing, bound))
         except InvalidValue as error:
             where = error.parameter if error.row is None else f"x[{error.row}, {place}]"
             raise InvalidValue(where, error.what, row=error.row) from None
-    if by is None and missing != "exclude":
-        return _column_sums(np.stack(filled_in, axis=1), x, lower, upper, run)
-    results: Sequence[PresentMean | GroupMeans]
-    if by is None:
-        results = means_of_present(filled_in, bounds, run)
-    else:
-        excluded = missing == "exclude"
-        users = places_in_groups(by, groups, other, numbers.shape[0], excluded)
-        results = means_by_group(filled_in, bounds, users, excluded, run)
-    return Results("column", zip(column_names(x, d), results, strict=True), units=True)
+    return columns, bounds
 
 
 def _column_sums(
@@ -451,16 +480,25 @@ def variances(
     upper: ArrayLike,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
+    missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
-) -> Variances:
+) -> Any:
     """Release the means and variances of several columns; parameters are as for `means`.
 
     One private sum adds up the distances u in [-1, 1] from the middle of the bounds, and their
     squares times w = 1.66, a weight at which the pair (u, w u^2) still moves by at most 2 in l2
     norm, like u alone. In l1 norm it moves by at most (1 + 2w)^2 / (4w) (documentation, Sums of
-    vectors).
+    vectors). With groups or excluded values, results are as for `variance`.
+
+    Returns
+    -------
+    Variances, or dict of GroupVariances or PresentVariance
+        The latter with groups, or if missing values are excluded, by column as for `means`.
 
     Examples
     --------
@@ -471,8 +509,17 @@ def variances(
     True
     """
     check_options("variances", options, VectorSumOptions)
-    sums = _sums_of_squares(x, lower, upper, (epsilon, delta, rng, ledger, options))
-    return Variances(*sums, column_names(x, sums[-1].size))
+    run = (epsilon, delta, rng, ledger, options)
+    alone = without_groups(by, groups, other)
+    if alone and missing == "refuse":
+        sums = _sums_of_squares(x, lower, upper, run)
+        return Variances(*sums, column_names(x, sums[-1].size))
+    columns, bounds = _columns(x, lower, upper, missing)
+    names = column_names(x, len(columns))
+    if alone and missing != "exclude":
+        return Variances(*_sums_of_squares(np.stack(columns, axis=1), lower, upper, run), names)
+    results = _variances_by_group(columns, bounds, (by, groups, other, missing), run)
+    return Results("column", zip(names, results, strict=True), units=True)
 
 
 def variance(
@@ -482,11 +529,21 @@ def variance(
     upper: float,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    by: Any = None,
+    groups: Any = None,
+    other: Hashable = None,
+    missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
-    **options: Unpack[SumOptions],
-) -> Variances:
+    **options: Unpack[VectorSumOptions],
+) -> Any:
     """Release the mean and variance of one column; parameters as for `mean`, without ``integers``.
+
+    Returns
+    -------
+    Variances, PresentVariance or GroupVariances
+        The second if missing values are excluded, the third if there are groups: also with counts
+        and sums.
 
     Examples
     --------
@@ -495,12 +552,42 @@ def variance(
     >>> result = variance(x, lower=0, upper=50, epsilon=1, delta=1e-6)
     >>> bool(abs(result.estimate - x.var()) < 5)
     True
+    >>> groups = {"by": ["young"] * 2500 + ["old"] * 2500, "groups": ["young", "old"]}
+    >>> result = variance(x, lower=0, upper=50, epsilon=1, delta=1e-6, **groups)
+    >>> bool(np.abs(result.variances() - 25 / 12).max() < 20)
+    True
     """
     check_options("variance", options, VectorSumOptions)
-    column = one_column(x)[:, np.newaxis]
-    sums = _sums_of_squares(column, lower, upper, (epsilon, delta, rng, ledger, options))
-    private, (centre,), (half,) = sums
+    run = (epsilon, delta, rng, ledger, options)
+    alone = without_groups(by, groups, other)
+    if alone and missing == "refuse":
+        column = one_column(x)
+    else:
+        bounds = number_bounds(lower, upper, False)
+        column = filled(one_column(x, with_gaps), missing, bounds)
+        if missing == "exclude" or not alone:
+            grouping = (by, groups, other, missing)
+            (result,) = _variances_by_group([column], [bounds], grouping, run)
+            return result
+    private, (centre,), (half,) = _sums_of_squares(column[:, np.newaxis], lower, upper, run)
     return Variances(private, float(centre), float(half))
+
+
+def _variances_by_group(
+    columns: Sequence[NDArray[np.float64]],
+    bounds: Sequence[Bounds],
+    grouping: tuple[Any, Any, Hashable, str | float],
+    run: Run,
+) -> list[Any]:
+    """Return the variances of each column by groups, or of all users who have a value."""
+    (by, groups, other, missing), users = grouping, columns[0].size
+    excluded = missing == "exclude"
+    if by is None:
+        return means_by_group(
+            columns, bounds, UsersGroups.one(users), excluded, run, PresentVariance
+        )
+    places = places_in_groups(by, groups, other, users, excluded)
+    return means_by_group(columns, bounds, places, excluded, run, GroupVariances)
 
 
 def _sums_of_squares(

@@ -26,8 +26,16 @@ from ikos.data.domains import Categories
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
-from ikos.results.tables import EstimateTable
-from ikos.statistics.labels import labels_of, named_columns, places_of
+from ikos.results.tables import EstimateTable, Results
+from ikos.statistics.labels import (
+    NO_GROUP,
+    UsersGroups,
+    labels_of,
+    named_columns,
+    places_in_groups,
+    places_of,
+    without_groups,
+)
 from ikos.statistics.release import (
     Release,
     Run,
@@ -94,7 +102,9 @@ class Histograms(Histogram):
 
 
 def _some(counts: Mapping[Hashable, float]) -> str:
-    some = ", ".join(f"{label}: {count:.0f}" for label, count in islice(counts.items(), 8))
+    names = ("missing" if label is None else label for label in counts)
+    first = islice(zip(names, counts.values(), strict=True), 8)
+    some = ", ".join(f"{name}: {count:.0f}" for name, count in first)
     return some + f", ... {len(counts):,} in all" * (len(counts) > 8)
 
 
@@ -104,21 +114,44 @@ def histogram(
     *,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    other: Hashable = None,
+    missing: Hashable = "refuse",
+    by: Any = None,
+    groups: Any = None,
     max_error: float | None = None,
     max_bytes: float | None = None,
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[SumOptions],
-) -> Histogram:
-    """Release the number of users in each of the given categories.
+) -> Any:
+    """Release the number of users in each of the given categories, of all users or by groups.
 
     Each category gets a private sum; with ``max_error`` or ``max_bytes``, the protocol is the first
-    of `histogram_protocols`.
+    of `histogram_protocols`. The noise does not depend on the number of categories and groups.
 
-    Each of the n values in ``x`` equals a category as a Python object: in a list, 1 differs from
-    ``"1"``. The ``categories`` are distinct, public, and chosen without looking at the data; those
-    of a histogram by groups are all pairs of a group and a category. The rest is as for `mean`,
-    without ``integers``.
+    Parameters
+    ----------
+    x : (n,) array_like
+        One value per user, which equals a category as a Python object: in a list, 1 differs from
+        ``"1"``.
+    categories : sequence of hashable
+        Distinct, public, and chosen without looking at the data.
+    other : hashable, optional
+        One more category, of all other values.
+    missing : "refuse", "exclude" or hashable
+        What happens to missing values: an error; one more category, None, is theirs; or the
+        category that stands for each. With ``by``, "exclude" also leaves out users without a label.
+    epsilon, delta, by, groups, rng, ledger
+        As for `ikos.statistics.mean`.
+    max_error, max_bytes : float, optional
+        As for `histogram_protocols`.
+    **options
+        For `PrivateVectorSum`.
+
+    Returns
+    -------
+    Histogram, or with ``by`` a dict of labels to Histogram
+        The dict is also one table (`ikos.results.tables.Results`).
 
     Examples
     --------
@@ -129,16 +162,60 @@ def histogram(
     """
     limited = max_error is not None or max_bytes is not None
     check_options("histogram", options, SumOptions if limited else VectorSumOptions)
-    labels = labels_of("categories", categories)
-    cells = places_of(labels, "x", x)
+    alone, excluded = without_groups(by, groups, None), missing == "exclude"
+    labels, cells = _placed("categories", categories, "x", x, missing, other)
+    users = (
+        UsersGroups.one(cells.size)
+        if alone
+        else places_in_groups(by, groups, None, cells.size, excluded)
+    )
+    size, counted = len(labels), len(labels) * len(users.groups)
+    cells = np.where(users.places == NO_GROUP, counted, users.places * size + cells)
+    counted += excluded and not alone  # one more place, for users without a label
+    private = None
     if limited:
         best, *_ = histogram_protocols(
-            cells.size, len(labels), epsilon=epsilon, delta=delta,
+            cells.size, counted, epsilon=epsilon, delta=delta,
             max_error=max_error, max_bytes=max_bytes, **options,
         )  # fmt: skip
         if isinstance(best, FrequencyEstimation):
-            return Histogram(best.run(cells, rng, ledger=ledger), labels)
-    return Histogram(_counted([labels], [cells], (epsilon, delta, rng, ledger, options)), labels)
+            private = best.run(cells, rng, ledger=ledger)
+    if private is None:
+        private = _counted([counted], [cells], (epsilon, delta, rng, ledger, options))
+    if alone:
+        return Histogram(private, labels)
+    parts = [private.estimate[size * place :][:size] for place in range(len(users.groups))]
+    results = [Histogram(replace(private, estimate=part), labels) for part in parts]
+    return Results(users.by, zip(users.groups, results, strict=True))
+
+
+def _placed(
+    name: str,
+    categories: Sequence[Hashable],
+    values: str,
+    x: ArrayLike,
+    missing: Hashable,
+    other: Hashable = None,
+) -> tuple[tuple[Hashable, ...], NDArray[np.int64]]:
+    """Return all categories, and each user's place among them.
+
+    Errors call the categories ``name`` and the ``values`` so.
+    """
+    labels = labels_of(name, categories)
+    if other is not None and other in labels:
+        raise InvalidValue("other", f"must not be one of the categories, got {quote(other)}")
+    if missing == "exclude" and None in labels:
+        raise InvalidValue(name, "must not hold None, which is the category of missing values")
+    extra = (other,) * (other is not None) + (None,) * (missing == "exclude")
+    cells = places_of(labels, values, x, other=other is not None, excluded=missing != "refuse")
+    labels += extra
+    if missing != "refuse":
+        known = None if missing == "exclude" else missing
+        if known not in labels:
+            what = 'must be "refuse", "exclude" or one of the categories'
+            raise InvalidValue("missing", f"{what}, got {quote(missing)}")
+        cells[cells == NO_GROUP] = labels.index(known)
+    return labels, cells
 
 
 def histogram_protocols(
@@ -231,6 +308,7 @@ def histograms(
     *,
     epsilon: float | Fraction,
     delta: float | Fraction,
+    missing: Hashable = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
     **options: Unpack[VectorSumOptions],
@@ -242,7 +320,7 @@ def histograms(
 
     Both mappings have the columns' names as keys: ``columns`` holds the values of all users in the
     same order (a data frame will do), ``categories`` those of each column. The rest is as for
-    `ikos.statistics.histogram` and `means`.
+    `ikos.statistics.histogram` and `means`; ``missing`` is for all columns.
 
     Examples
     --------
@@ -264,8 +342,12 @@ def histograms(
             "categories",
             f"must have the names of the columns {quote(names)}, got {quote(list(categories))}",
         )
-    labels = {name: labels_of(f"categories[{name!r}]", categories[name]) for name in names}
-    cells = {name: places_of(labels[name], f"columns[{name!r}]", named[name]) for name in names}
+    placed = {
+        name: _placed(f"categories[{name!r}]", categories[name], f"columns[{name!r}]", x, missing)
+        for name, x in named.items()
+    }
+    labels = {name: some for name, (some, _) in placed.items()}
+    cells = {name: places for name, (_, places) in placed.items()}
     users = next(iter(cells.values())).size
     for name, cell in cells.items():
         if cell.size != users:
@@ -273,14 +355,12 @@ def histograms(
                 f"columns[{name!r}]", f"must hold {users} values, as the first, got {cell.size}"
             )
     run = (epsilon, delta, rng, ledger, options)
-    return Histograms(_counted(labels.values(), cells.values(), run), labels)
+    return Histograms(_counted(list(map(len, labels.values())), cells.values(), run), labels)
 
 
-def _counted(
-    labels: Collection[tuple[Hashable, ...]], cells: Collection[NDArray[np.int64]], run: Run
-) -> SumResult:
+def _counted(sizes: Sequence[int], cells: Collection[NDArray[np.int64]], run: Run) -> SumResult:
     """Return the private sum of vectors with a one in the cell of each column."""
-    domain = Categories([len(categories) for categories in labels])
+    domain = Categories(sizes)
     users = next(iter(cells)).size
     x = np.zeros((users, domain.dimension), dtype=np.uint8)
     for cell, part in zip(cells, domain.runs, strict=True):

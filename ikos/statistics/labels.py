@@ -33,6 +33,18 @@ class UsersGroups(NamedTuple):
     places: NDArray[np.int64]
     by: str | tuple[str, ...]
 
+    @classmethod
+    def one(cls, users: int) -> UsersGroups:
+        """Return a single group, of all users."""
+        return cls((None,), np.zeros(users, dtype=np.int64), "group")
+
+
+def without_groups(by: Any, groups: Any, other: Hashable) -> bool:
+    """Whether there are no groups; refuse groups without the users' labels."""
+    if by is None and (groups is not None or other is not None):
+        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
+    return by is None
+
 
 def labels_of(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]:
     """Return distinct categories unchanged."""

@@ -19,9 +19,9 @@ from ikos.primitives.randomness import RandomSource
 from ikos.results.error import NoisySum
 from ikos.results.intervals import Interval, shown
 from ikos.results.tables import EstimateTable, Results
-from ikos.statistics.labels import NO_GROUP, UsersGroups, places_in_groups
+from ikos.statistics.labels import NO_GROUP, UsersGroups, places_in_groups, without_groups
 from ikos.statistics.release import (
-    MeanOptions,
+    GroupOptions,
     Release,
     check_options,
     filled,
@@ -232,7 +232,7 @@ def quantiles(
     missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
-    **options: Unpack[MeanOptions],
+    **options: Unpack[GroupOptions],
 ) -> Any:
     """Release quantiles of values within public bounds, of all users or by groups.
 
@@ -263,7 +263,7 @@ def quantiles(
     >>> bool(np.abs(result.estimate - [24, 49, 74]).max() <= 2)
     True
     """
-    check_options("quantiles", options, MeanOptions)
+    check_options("quantiles", options, GroupOptions)
     bounds = number_bounds(lower, upper, options.pop("integers", False))
     levels = tuple(float(number("q", level, above=0, below=1)) for level in ordered("q", q))
     if not levels:
@@ -276,11 +276,11 @@ def quantiles(
         else integer("bins", bins, low=2, high=most or _LARGEST_BINS)
     )
     excluded = missing == "exclude"
-    users = UsersGroups((None,), np.zeros(values.size, dtype=np.int64), "group")
-    if by is not None:
-        users = places_in_groups(by, groups, other, values.size, excluded)
-    elif groups is not None or other is not None:
-        raise InvalidValue("by", "must hold the users' labels where groups are listed, got None")
+    users = (
+        UsersGroups.one(values.size)
+        if without_groups(by, groups, other)
+        else places_in_groups(by, groups, other, values.size, excluded)
+    )
     tree, edges = Tree(fan_outs(count)), bin_edges(bounds, count)
     labels, places, by_name = users
     domain = Portions([len(labels) * size for size in tree.sizes])
@@ -313,7 +313,7 @@ def median(
     missing: str | float = "refuse",
     rng: RandomSource | None = None,
     ledger: Ledger | None = None,
-    **options: Unpack[MeanOptions],
+    **options: Unpack[GroupOptions],
 ) -> Any:
     """Release the median; parameters and results are as for `quantiles`.
 
@@ -324,7 +324,7 @@ def median(
     >>> bool(abs(result.estimate[0] - 0.25) < 0.05)
     True
     """
-    check_options("median", options, MeanOptions)
+    check_options("median", options, GroupOptions)
     return quantiles(
         x, (0.5,), lower=lower, upper=upper, epsilon=epsilon, delta=delta, bins=bins, by=by,
         groups=groups, other=other, missing=missing, rng=rng, ledger=ledger, **options,

@@ -54,6 +54,12 @@ class VectorSumOptions(SumOptions, total=False):
     releases: int
 
 
+class GroupOptions(VectorSumOptions, total=False):
+    """Options of `ikos.PrivateVectorSum` that apply to values within bounds, as integers or not."""
+
+    integers: bool
+
+
 Run = tuple[float | Fraction, float | Fraction, RandomSource | None, Ledger | None, SumOptions]
 """Epsilon, delta, the randomness, the ledger and the protocol's options of one release."""
 

@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 from command_lines import POSIX, PROGRAM
 
-from ikos import Ledger, PrivateVectorSum
+from ikos import Ledger, PrivateVectorSum, statistics
 from ikos.cli.release import Labelled
-from ikos.statistics import mean, quantiles
+from ikos.statistics import mean, quantiles, variance
 from ikos.testing import DeterministicRandom
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "groups.md"
 
 N = 600
 BOUNDS = {"lower": 0, "upper": 100_000, "epsilon": 1, "delta": 1e-6}
+BUDGET = {"epsilon": 1, "delta": 1e-6}
 OPTIONS = ("--column", "pay", "--lower", "0", "--upper", "100000", "--epsilon", "1", "--delta",
            "1e-6", "--json")  # fmt: skip
 BY = ("--by", "region", "--groups", "north,south")
@@ -88,6 +89,85 @@ def test_numbers_by_groups_are_the_librarys(run, staff, command):
     assert {printed[key] for key in ("sum", "mean", "count", "missing", "not_private")} == {None}
     header = run(command, staff, *OPTIONS[:-1], *BY, *WRITTEN).out.splitlines()[2].split()
     assert ("sum" in header, header[:1]) == (command == "sum", ["users"])
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize(("by", "missing"), [((), "exclude"), (BY, "exclude"), ((), "20000")])
+def test_variances_are_the_librarys(run, staff, by, missing):
+    """Rounding draws from its own randomness: the noise alone is seeded."""
+    given = (*OPTIONS, *by, *WRITTEN[:-1], missing, "--confidence", "0.9")
+    printed = run("variance", staff, *given).json
+    groups = {"by": REGION, "groups": ["north", "south"]} if by else {}
+    fill = missing if missing == "exclude" else float(missing)
+    expected = variance(PAY, missing=fill, **groups, **BOUNDS)
+    alone = fill != "exclude"
+    values = np.atleast_1d(expected.estimate if alone else expected.variances())
+    band = expected.interval(0.9) if alone else expected.variance_interval(0.9)
+    for place, value in enumerate(values):
+        row = printed["rows"][place] if by else printed
+        assert row["variance"] == pytest.approx(value, abs=2e7)
+        low, high = (np.atleast_1d(end)[place] for end in band)
+        assert row["variance_high"] - row["variance_low"] == pytest.approx(high - low, rel=0.2)
+        assert row["mean_low"] <= row["mean"] <= row["mean_high"]
+        assert (row["missing"] is None) == alone
+    names = [row.get("name") for row in printed["rows"]]
+    wanted = ["variance", "mean"] if alone else ["variance", "mean", "count", "missing"]
+    assert names == ([None, None] if by else wanted)
+    header = run("variance", staff, *(one for one in given if one != "--json")).out.splitlines()[2]
+    assert header.split()[:1] == (["users"] if by else ["estimate"])
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("by", [(), BY])
+def test_counts_are_the_librarys(run, staff, by):
+    """Answers are not rounded, so that what is released depends on the seed alone."""
+    given = ("--column", "sex", "--where", "m", *OPTIONS[6:], *by)
+    printed = run("count", staff, *given, "--on-missing", "exclude").json
+    groups = {"by": REGION, "groups": ["north", "south"]} if by else {}
+    expected = statistics.count(SEX == "m", missing="exclude", **groups, **BUDGET)
+    for place, true in enumerate(np.atleast_1d(expected.sums())):
+        row = printed["rows"][place] if by else printed
+        assert row["sum"] == true
+        assert row["mean"] == np.atleast_1d(expected.means())[place]
+        assert row["count"] == np.atleast_1d(expected.counts())[place]
+    plain = (one for one in given if one != "--json")
+    text = run("count", staff, *plain, "--on-missing", "exclude").out
+    assert "proportion" in text
+
+
+def test_counts_of_all_users(run, refused, tmp_path):
+    """And of missing answers, counted or not."""
+    path = tmp_path / "t.csv"
+    path.write_text("vote,n\n" + "yes,1\nYES,2\n,3\n no,1.0\n" * 200)
+    given = ("--column", "vote", "--where", "yes", *OPTIONS[6:])
+    assert refused("count", path, *given).endswith("row 3 has no value in column 'vote'")
+    for fill, true in (("0", 200), ("1", 400)):
+        printed = run("count", path, *given, "--on-missing", fill).json
+        assert abs(printed["sum"] - true) < 60
+        assert printed["mean"] == printed["sum"] / 800
+        assert printed["count"] is printed["missing"] is None
+    printed = run("count", path, "--column", "n", "--where", "1", *OPTIONS[6:]).json
+    assert abs(printed["sum"] - 400) < 60
+
+
+@pytest.mark.parametrize("what", ["--categories", "--bins"])
+def test_histograms_of_missing_values(run, refused, tmp_path, what):
+    path = tmp_path / "t.csv"
+    path.write_text("n\n" + "1\n2\nn/a\n2.0\n" * 200)
+    kind = ("--categories", "1,2") if what == "--categories" else ("--bins", "0,2,4")
+    given = ("--column", "n", "--na", "n/a", *kind, *OPTIONS[6:])
+    assert refused("histogram", path, *given).endswith("row 3 has no value in column 'n'")
+    printed = run("histogram", path, *given, "--on-missing", "exclude").json
+    counts = [row["estimate"] for row in printed["rows"]]
+    assert np.abs(np.subtract(counts, (200, 400, 200))).max() < 60
+    assert (len(printed["categories"]), printed["rows"][-1]["name"]) == (2, "missing")
+    assert printed["missing"] == counts[-1]
+    assert printed["missing_low"] <= counts[-1] <= printed["missing_high"]
+    printed = run("histogram", path, *given, "--on-missing", "1").json
+    counts = [row["estimate"] for row in printed["rows"]]
+    assert np.abs(np.subtract(counts, (400, 400))).max() < 60
+    assert printed["missing"] is None
+    assert any("The value 1, which is public, stands" in note for note in printed["notes"])
 
 
 @pytest.mark.usefixtures("seeded")

@@ -33,6 +33,8 @@ BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 KEYED = [
     ("sum", *VALUES, "--lower", "0", "--upper", "100", *BUDGET),
     ("mean", *VALUES, "--lower", "0", "--upper", "100", *BUDGET),
+    ("variance", *VALUES, "--lower", "0", "--upper", "100", *BUDGET),
+    ("count", *VALUES, "--where", "18..65", *BUDGET),
     ("quantiles", *VALUES, "--lower", "0", "--upper", "100", "--bins", "20", *BUDGET),
     ("histogram", *VALUES, "--bins", "0,50,100", *BUDGET),
     ("secure-sum", *VALUES, "--upper", "100"),
@@ -83,9 +85,11 @@ class TestHelp:
                 shown, _ = option.get_help_record(click.Context(command, **SETTINGS))
                 kind = shown.split(" ")[1:], option.is_flag
                 for word in option.opts:
-                    # of tasks it is an address, as there is one for each; histograms have edges
+                    # of tasks it is an address, as there is one for each; histograms have edges,
+                    # and categories
                     if name != "ikos secure-sum" and (name, word) not in (
                         ("ikos task new", "--shuffler"), ("ikos quantiles", "--bins"),
+                        ("ikos histogram", "--on-missing"),
                     ):  # fmt: skip
                         kinds.setdefault(word, {}).setdefault(str(kind), []).append(name)
         assert [(word, found) for word, found in kinds.items() if len(found) > 1] == []
@@ -98,7 +102,12 @@ class TestHelp:
         assert set(result) == set(command.keys)
         assert result["version"] == 1
         columns = set(command.columns)
-        if words[0] in ("sum", "mean"):  # some are those of groups: see test_groups
+        if words[0] in (
+            "sum",
+            "mean",
+            "variance",
+            "count",
+        ):  # some are those of groups: see test_groups
             assert columns > {"group", "count_low"}
             columns = {"name", "estimate", "low", "high"}
         assert set(result["rows"][0]) == columns
@@ -146,8 +155,8 @@ class TestHelp:
 
 
 RUN = (
-    "sum", "secure-sum", "mean", "histogram", "quantiles", "messages", "compare", "graphs", "demo",
-    "help",
+    "sum", "secure-sum", "mean", "variance", "count", "histogram", "quantiles", "messages",
+    "compare", "graphs", "demo", "help",
 )  # fmt: skip
 """The commands of which examples run; those of parties need parties."""
 SLOW = ("compare", "graphs")

@@ -16,6 +16,7 @@ SUM = ("sum", "people.csv", "--column", "age", "--lower", "0", "--upper", "100",
        "--delta", "1e-6")  # fmt: skip
 EXACT = ("secure-sum", "people.csv", "--column", "age", "--upper", "100")
 COUNTS = ("histogram", "people.csv", "--column", "age", "--epsilon", "1", "--delta", "1e-6")
+COUNT = ("count", *COUNTS[1:], "--where", "1")
 SECURE = ("messages", "--users", "1000", "--modulus", "2^32", "--sigma", "40")
 PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8")
 COMPARE = ("compare", "--users", "1000", "--epsilon", "1", "--protocol", "local-laplace")
@@ -116,6 +117,11 @@ REFUSED = [
     (SUM, ("--thousands", "."), "--thousands must not be the decimal point, got '.'"),
     (SUM, ("--thousands", "ab"), "--thousands must be one character that cannot be part"),
     (SUM, ("--na", ","), "labels must be printable and not empty"),
+    (COUNT, ("--on-missing", "2"), "--on-missing must be refuse, exclude, or of answers 1 or 0, c"),
+    (COUNT, ("--where", "a,a"), "--where must be distinct, also as numbers, got"),
+    (COUNTS, ("--categories", "1,2", "--on-missing", "3"), "or one of the --categories, got '3'"),
+    (COUNTS, ("--bins", "0,9", "--on-missing", "10"), "or a number within the --bins, got '10'"),
+    (COUNTS, ("--bins", "0,9", "--on-missing", "x"), "or a number within the --bins, got 'x'"),
     (QUANTILES, ("--q", "1"), "--q must be less than 1, got 1"),
     (QUANTILES, ("--q", ""), "'' is not a number"),
     (QUANTILES, ("--bins", "1"), "--bins must be at least 2, got 1"),

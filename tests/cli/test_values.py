@@ -31,7 +31,7 @@ NUMERIC = (Number, Numbers, Honest, types.BlockLength, types.OnMissing, DateTime
 
 TEXTS = {
     "--column", "--delimiter", "--scheduler", "--other", "--key", "--note", "--protocol",
-    "--shuffler", "--analyzer", "--host", "--value", "--by", "--thousands", "words",
+    "--shuffler", "--analyzer", "--host", "--value", "--by", "--thousands", "--on-missing", "words",
 }  # fmt: skip
 """The options and arguments that take any text; those of clients' values have a test below."""
 
@@ -51,7 +51,7 @@ def test_every_option_is_known():
                 type(click.BOOL), type(click.STRING),
             }, (name, param.opts)  # fmt: skip
             assert (
-                param.opts[0] not in ("--categories", "--groups", "--na")
+                param.opts[0] not in ("--categories", "--groups", "--na", "--where")
                 or param.type is types.LABELS
             )
             if kind is type(click.STRING):

@@ -12,8 +12,14 @@ import pytest
 from scipy import stats
 
 from ikos.data.domains import Bounds, Portions
-from ikos.statistics import mean, means
-from ikos.statistics.groups import GroupMeans, PresentMean, group_vectors, present_vectors
+from ikos.statistics import count, mean, means, quantiles, variance, variances
+from ikos.statistics.groups import (
+    GroupMeans,
+    GroupVariances,
+    PresentMean,
+    group_vectors,
+    present_vectors,
+)
 from ikos.testing import DeterministicRandom
 
 BUDGET: dict[str, Any] = {"epsilon": 1, "delta": 1e-6}
@@ -38,25 +44,41 @@ def supports(encode: Any, values: list[Any]) -> np.ndarray:
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4])
 @pytest.mark.parametrize("excluded", [False, True])
-def test_vectors_of_groups_are_as_near_as_is_proved(p: int, excluded: bool) -> None:
-    cells = 3 if excluded else 2
+@pytest.mark.parametrize("kind", [GroupMeans, GroupVariances])
+def test_vectors_of_groups_are_as_near_as_is_proved(
+    p: int, excluded: bool, kind: type[GroupMeans]
+) -> None:
+    cells = kind.cells(excluded)
     domain = Portions([2 * cells], p)
 
     def encode(value: tuple[float, int], rng: DeterministicRandom) -> np.ndarray:
         number, place = value
         return group_vectors(
-            [np.array([number])], [Bounds(0, 1)], np.array([place]), domain, cells, rng
+            [np.array([number])], [Bounds(0, 1)], np.array([place]), domain, excluded, rng, kind
         )
 
     numbers = [*(k / 10 for k in range(11)), *([np.nan] if excluded else [])]
     places = [0, 1, *([-1] if excluded else [])]
     vectors = supports(encode, list(product(numbers, places)))
-    assert distances(vectors) == (2 * p, 2 * p * p, p, 4 if p > 1 else 2)
+    most = 2 * min(p, 2 if kind is GroupMeans else 3)
+    assert distances(vectors) == (2 * p, 2 * p * p, p, most)
     domain.values(vectors)
     promise = domain.coordinates(True, None).promise
     assert promise is not None
     shift = promise.steps(domain.dimension)
     assert (shift.l1, shift.l2_squared, shift.linf) == (2 * p, 2 * p * p, p)
+
+
+@pytest.mark.parametrize("p", [1, 8])
+def test_parts_of_variances_are_unbiased(p: int) -> None:
+    """Of 10,000 draws each, with a false alarm below 1e-10 by Hoeffding's inequality."""
+    for u in (0.0, 0.1, 0.5, 0.93, 1.0):
+        x = np.full(10_000, u)
+        parts = GroupVariances.encode(x, Bounds(0, 1), p, DeterministicRandom(3))
+        assert (parts.sum(axis=0) == p).all()
+        wanted = np.array([u**2, 2 * u * (1 - u), (1 - u) ** 2])
+        assert np.abs(parts.mean(axis=1) - p * wanted).max() < 2 * 0.034
+        assert (np.abs(parts.T - p * wanted) < 1 + 1e-9).all()
 
 
 @pytest.mark.parametrize("p", [2, 4, 6])
@@ -164,6 +186,121 @@ def test_missing_values_are_excluded(table: pd.DataFrame) -> None:
     assert (
         again.mean() == mean(pay, missing="exclude", rng=DeterministicRandom(1), **HUNDRED).mean()
     )
+
+
+def test_variances_by_groups(table: pd.DataFrame) -> None:
+    """Everything that means have, from one release, with the variances."""
+    pay = table["pay"].copy()
+    pay[:700] = np.nan
+    by, groups = table["region"], ["north", "south", "east"]
+    options = {**HUNDRED, "missing": "exclude", "rng": DeterministicRandom(0)}
+    result = variance(pay, by=by, groups=groups, **options)
+    truth = pay.groupby(by).agg(["count", "sum", "mean"]).reindex(groups)
+    truth["variance"] = pay.groupby(by).var(ddof=0)
+    truth["missing"] = pay.isna().groupby(by).sum()
+    frame = result.to_frame()
+    reach = {"count": 60, "sum": 5000, "mean": 5, "variance": 150, "missing": 50}
+    for name, most in reach.items():
+        assert (np.abs(frame[name] - truth[name]) < most).all()
+        assert (frame[f"{name}_low"] <= frame[name]).all()
+        assert (frame[name] <= frame[f"{name}_high"]).all()
+    wide, narrow = result.variance_interval(simultaneous=True), result.variance_interval()
+    assert ((wide.low <= narrow.low) & (narrow.high < wide.high)).all()
+    nobody = variance(pay, by=by, groups=["west"], other="rest", **options)
+    assert np.isnan(nobody.variances()).tolist() == [True, False]
+    assert nobody["west"]["variance"][1:] == (0, 2500)
+    alone = variance(pay, **options)
+    assert abs(alone.variance() - pay.var(ddof=0)) < 60
+    assert abs(alone.mean() - pay.mean()) < 2
+    assert abs(alone.missing() - 700) < 60
+    assert alone["variance"].estimate == alone.variance()
+    assert str(alone).startswith(f"variance  {alone.variance():.1f}"[:13])
+
+
+def test_variances_of_several_columns(table: pd.DataFrame) -> None:
+    x = table[["pay", "sex"]].astype(float)
+    x.iloc[:300, 0] = np.nan
+    options = {**BUDGET, "lower": 0, "upper": [100, 1], "rng": DeterministicRandom(0)}
+    truth = x.var(ddof=0)
+    alone = variances(x, missing="exclude", **options)
+    by = variances(x, missing="exclude", by=table["sex"], groups=[0, 1], **options)
+    assert list(alone) == list(by) == ["pay", "sex"]
+    for column, most in (("pay", 120), ("sex", 0.02)):
+        assert abs(alone[column].variance() - truth[column]) < most
+        assert by[column].groups == (0, 1)
+    assert np.abs(by["sex"].variances()).max() < 0.04
+    filled = variances(x, missing=1, **options)
+    assert np.abs(filled.estimate - x.fillna(1).var(ddof=0)).max() < 60
+    assert filled.columns == ("pay", "sex")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [None, [*"ab"] * 500])
+def test_answers_that_are_missing(by: Any) -> None:
+    answers = [None if i % 5 == 0 else i % 5 == 1 for i in range(1000)]
+    options = {**BUDGET, "rng": DeterministicRandom(0)}
+    groups = {} if by is None else {"by": by, "groups": ["a", "b"]}
+    result = count(answers, missing="exclude", **groups, **options)
+    assert abs(np.sum(result.sums()) - 200) < 60
+    assert abs(np.sum(result.counts()) - 800) < 80
+    gone = np.arange(1000) % 5 == 0
+    masked = np.ma.masked_array(np.arange(1000) % 5 == 1, gone)
+    nullable = pd.Series(answers, dtype="boolean")
+    for kind in (masked, nullable):
+        again = count(
+            kind, missing="exclude", **groups, **{**options, "rng": DeterministicRandom(0)}
+        )
+        assert np.array_equal(again.private.estimate, result.private.estimate)
+    filled = count(answers, missing=True, **options)
+    assert abs(filled.estimate - 400) < 40
+    with pytest.raises(TypeError, match="must hold booleans"):
+        count([1, None], missing=True, **BUDGET)
+    with pytest.raises(ValueError, match=r"x\[0\] must be a boolean, not missing"):
+        count(answers, **BUDGET)
+
+
+@pytest.mark.parametrize("verb", [mean, variance, pytest.param(quantiles, marks=pytest.mark.slow)])
+def test_layouts_are_those_of_sums_of_vectors(verb: Any) -> None:
+    x, by = np.arange(300) % 100, [*"abc"] * 100
+    options = {**HUNDRED, "by": by, "groups": [*"abc"]}
+    blocks, separate = (verb(x, layout=layout, **options) for layout in ("blocks", "separate"))
+    assert blocks._sum.cost.messages_per_user < separate._sum.cost.messages_per_user
+    with pytest.raises(TypeError, match=rf"{verb.__name__}\(\) got an unexpected .* 'lay'"):
+        verb(x, lay="blocks", **options)
+
+
+@pytest.mark.parametrize("verb", [mean, count])
+def test_a_single_sum_has_no_layout(verb: Any) -> None:
+    x, bounds = ([True] * 50, {}) if verb is count else ([1] * 50, {"lower": 0, "upper": 1})
+    with pytest.raises(TypeError, match=rf"{verb.__name__}\(\) got an unexpected .* 'layout'"):
+        verb(x, layout="blocks", **bounds, **BUDGET)
+
+
+def test_columns_of_polars() -> None:
+    pl = pytest.importorskip("polars")
+    rows = range(600)
+    frame = pl.DataFrame(
+        {
+            "pay": [None if i % 9 == 0 else float(i % 100) for i in rows],
+            "old": [None if i % 9 == 0 else i % 2 == 0 for i in rows],
+            "region": ["north" if i % 3 else "south" for i in rows],
+            "sex": [i % 2 for i in rows],
+        }
+    ).with_columns(pl.col("region").cast(pl.Categorical))
+    by, groups = frame[["region", "sex"]], {"region": ["north", "south"], "sex": [0, 1]}
+    grouped = {"by": by, "groups": groups, "missing": "exclude"}
+    for result in (
+        mean(frame["pay"], **grouped, **HUNDRED),
+        variance(frame["pay"], **grouped, **HUNDRED),
+        count(frame["old"], **grouped, **BUDGET),
+    ):
+        assert result.by == ("region", "sex")
+        assert abs(np.sum(result.counts()) - 533) < 150
+    columns = means(frame[["pay", "sex"]], lower=0, upper=[100, 1], missing="exclude", **BUDGET)
+    assert list(columns) == ["pay", "sex"]
+    found = quantiles(frame["pay"], by=frame["region"], groups=["north", "south"],
+                      missing="exclude", **HUNDRED)  # fmt: skip
+    assert list(found) == ["north", "south"]
 
 
 def test_a_value_for_missing_ones(table: pd.DataFrame) -> None:

@@ -286,7 +286,7 @@ def test_counts_by_groups() -> None:
     for group in (NORTH, SOUTH):
         assert abs(frame["sum"][group] - truth[group]) < 40
         assert abs(frame["count"][group] - N // 2) < 50
-    with pytest.raises(TypeError, match=r"^count\(\) got an unexpected keyword argument 'missing'"):
-        ikos.count(PAY > 50, missing="exclude", **BUDGET)
+    with pytest.raises(TypeError, match=r"^count\(\) got an unexpected keyword argument 'lower'"):
+        ikos.count(PAY > 50, lower=0, **BUDGET)
     with pytest.raises(TypeError, match=r"^median\(\) got an unexpected keyword argument 'q'"):
         ikos.median(PAY, q=0.3, **HUNDRED)

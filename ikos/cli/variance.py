@@ -1,0 +1,68 @@
+"""``ikos variance``: the private variance of a column, of all users or by groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+from ikos.cli import groups, release
+from ikos.cli.errors import Command
+from ikos.cli.options import takes
+from ikos.results.report import Field, Report
+
+NUMBERS = ("count", "sum", "mean", "variance", "missing")
+
+KEYS = [
+    *groups.VECTOR_KEYS,
+    Field("variance", "the estimate of the variance; with --by null, as are all estimates beside "
+          "those in rows", value="variance.value"),
+    *groups.fields("variance")[1:],
+    *groups.fields("mean", "without --by, "),
+    *groups.fields("count", "with --on-missing exclude and without --by, "),
+    *groups.fields("sum", "with --on-missing exclude and without --by, "),
+    *groups.fields("missing", "without --by, "),
+    Field("confidence", "confidence level of the intervals"),
+    *groups.KEYS,
+    release.LEDGER,
+]  # fmt: skip
+
+EXAMPLES = """\b
+Examples
+  ikos variance people.csv --column age \\
+      --lower 0 --upper 120 --epsilon 1 --delta 1e-9
+  ikos variance people.csv --column pay --by region \\
+      --groups north,south --lower 0 --upper 10^6 --epsilon 1 --delta 1e-9
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VarianceRequest(groups.ValuesRequest):
+    """Options of variances."""
+
+    confidence: float
+
+
+@click.command(
+    "variance", cls=Command, epilog=EXAMPLES, sections=groups.SECTIONS, keys=KEYS,
+    columns=[*release.COLUMNS, *groups.columns(*NUMBERS)],
+    help=f"""Release a differentially private variance and mean of a table column.
+
+    The variance has the denominator n, the number of users. TABLE is as for 'ikos sum'. The bounds
+    and the groups must not be taken from the data: they are public, as is the number of rows.
+    {groups.TOGETHER}""",
+)  # fmt: skip
+@release.of_table
+@release.nothing_released()
+@takes(VarianceRequest)
+def command(request: VarianceRequest) -> Report:
+    """Release a variance."""
+    from ikos.statistics import variance
+
+    ledger = release.opened(request.ledger, request.note)
+    values, arguments = request.arguments()
+    return groups.report(
+        request, variance(values, **arguments, ledger=ledger), "variance", NUMBERS, KEYS,
+        title="variance", confidence=request.confidence, ledger=ledger,
+        shown=("variance", "mean", "count", "missing"),
+    )  # fmt: skip
