@@ -55,6 +55,7 @@ docs: .venv/installed-docs ## the documentation, in docs/_build/html
 
 # Table 2 needs adult.data of the UCI Adult data set: make figures ADULT=path/to/adult.data
 ADULT ?= $(wildcard ../shared/data/adult.data)
+# Libraries that are not installed are left out of the last table: .venv/bin/pip install -e '.[peers]'
 figures: .venv/installed-learning ## tables and figures of the documentation, in build/figures
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.necessary_messages --output build/figures
@@ -75,6 +76,7 @@ figures: .venv/installed-learning ## tables and figures of the documentation, in
 	$(BIN)/python -m analysis.federated_learning --output build/figures
 	$(BIN)/python -m analysis.deployment_plan --output build/figures
 	$(BIN)/python -m analysis.peers --output build/figures
+	$(BIN)/python -m analysis.peer_libraries --output build/figures
 
 format: .venv/installed-dev ## reformat the code
 	$(BIN)/ruff check --fix .

@@ -180,7 +180,7 @@ class Tabular(Printed, ABC):
     def to_frame(self) -> Any:
         """Return a pandas data frame indexed by labels, with the columns of `as_dict`."""
         try:
-            import pandas as pd  # type: ignore[import-untyped]
+            import pandas as pd
         except ImportError:
             raise ImportError("to_frame() needs pandas: pip install pandas") from None
         table, names = self._table(), self._table().names
