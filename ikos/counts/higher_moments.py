@@ -577,7 +577,10 @@ class Best(HigherMoments):
     name = "best"
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        proofs = [SecondMoment().privacy(scheme, m, budget)]
+        second = SecondMoment().privacy(scheme, m, budget)
+        if second and second.delta <= budget.delta and second.noise_epsilon == budget.whole:
+            return second  # no proof leaves more for the noise
+        proofs = [second]
         if _applies(scheme, budget):
             proofs.append(super().privacy(scheme, m, budget))
 
