@@ -201,7 +201,7 @@ def private_delta(
     scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, 0.5, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    targets = SMALLEST, max(SMALLEST, exp_down(-budget.epsilon))
+    targets = SMALLEST, max(SMALLEST, 2 * exp_down(-budget.epsilon))  # the second: given the sum
     proofs = (scheme.analysis.privacy(scheme, m, replace(budget, delta=d)) for d in targets)
     return min((proof.delta for proof in proofs if proof is not None), default=1.0)
 
