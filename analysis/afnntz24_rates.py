@@ -38,6 +38,15 @@ PROTOCOLS: dict[str, Callable[[int, int, float], SumProtocol]] = {
     "secure sum of each coefficient": lambda n, d, e: KashinPrivateSum(n, Ball(d), e, DELTA),
 }
 
+KEYS = dict(
+    zip(
+        PROTOCOLS,
+        ("kashin-correlated-noise", "kashin-sampled-noise", "kashin-private-sum"),
+        strict=True,
+    )
+)
+"""Those of the library's comparison."""
+
 Setting = tuple[int, int, float]
 """Users, coordinates, epsilon."""
 
@@ -123,7 +132,8 @@ def error_figure(found: Sequence[Point], runs: int) -> Figure:
             here = _of(found, panel, name)
             xs = tuple(point.x for point in here)
             measured = tuple(point.measured for point in here)
-            curves.append(Line(name, xs, tuple(point.mse for point in here), measured=measured))
+            mses = tuple(point.mse for point in here)
+            curves.append(Line(name, xs, mses, measured=measured, protocol=KEYS[name]))
             if name == first:
                 slopes[panel] = exponent(xs, [middle for _, middle, _, _ in measured])
         law = tuple(d / e**2 for _, d, e in settings)
@@ -151,7 +161,8 @@ def message_figure(found: Sequence[Point]) -> Figure:
         for name in PROTOCOLS:
             here = _of(found, panel, name)
             xs = tuple(point.x for point in here)
-            curves.append(Line(name, xs, tuple(point.messages for point in here)))
+            sent = tuple(point.messages for point in here)
+            curves.append(Line(name, xs, sent, protocol=KEYS[name]))
         law = tuple(min(n * e**2, d) for n, d, e in settings)
         curves.append(Line("min(nε², d)", curves[0].x, law, "dashed"))
         panels.append(Panel(_fixed(panel, settings[0]), tuple(curves), _LABELS[panel]))

@@ -37,6 +37,12 @@ SHUFFLED = (
 OUTER = ("LocalLaplace", "CentralLaplace", "IKOS")
 """Of the lower panels."""
 
+KEYS = (
+    *("privacy-blanket", "recursive-2-paper", "recursive-2", "recursive-3-paper", "recursive-3"),
+    *("local-laplace", "central-laplace", "private-sum"),
+)
+"""Those of the library's comparison, of the upper panels and then of the lower."""
+
 _FEW = 20
 
 
@@ -69,7 +75,9 @@ def _curve(found: Sequence[Found], kind: str, name: str) -> Line:
     users, means = tuple(n * shift for n, _ in here), tuple(errors.mean for _, errors in here)
     tenths = [np.quantile(errors.values, (0.1, 0.9)).tolist() for _, errors in here]
     points = zip(users, means, tenths, strict=True)
-    return Line(name, users, means, measured=tuple((n, mean, *ends) for n, mean, ends in points))
+    made = tuple((n, mean, *ends) for n, mean, ends in points)
+    key = KEYS[(*SHUFFLED, *OUTER).index(name)]
+    return Line(name, users, means, measured=made, protocol=key)
 
 
 def error_figure(found: Sequence[Found], runs: int) -> Figure:

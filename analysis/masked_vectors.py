@@ -19,7 +19,7 @@ import numpy as np
 from flint import fmpz_mat
 from numpy.typing import NDArray
 
-from analysis.output import Files, main, markdown, plain_number, program
+from analysis.output import Files, main, markdown, program
 from analysis.plots.panels import Line, Panel, panels_figure
 from ikos import SecureVectorSum
 from ikos.counts.masks import ASSUMED_VARIANCE, DEVIATION, LARGEST_MODULUS
@@ -246,9 +246,11 @@ def bytes_figure(found: Mapping[int, Mapping[str, Bytes]]) -> Figure:
         points = [(float(d), *one[name]) for d, one in found.items() if name in one]
         x, y = tuple(d for d, *_ in points), tuple(computed for _, computed, _ in points)
         made = tuple((d, float(size)) for d, _, size in points if size is not None)
-        lines.append(Line(name, x, y, "dashed" if "bare" in name else "", measured=made))
+        kind = "dashed" if "bare" in name else ""
+        key = "masked-vector-sum" if name == "masked" else ""
+        lines.append(Line(name, x, y, kind, measured=made, protocol=key))
     title = (
-        f"{plain_number(USERS)} users with values up to {UPPER}, 80 bits of security, envelopes of "
+        f"{USERS:,} users with values up to {UPPER}, 80 bits of security, envelopes of "
         "48 bytes; lines are computed, points are of messages that a client made"
     )
     panel = Panel("", tuple(lines), "coordinates")

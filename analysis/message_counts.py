@@ -37,7 +37,6 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.numeric.rounding import UP, float_up, rounding
 from ikos.plots import Curve, grid, secure_curves
 from ikos.plots.figures import (
-    COLOURS,
     Figure,
     draw_messages,
     label,
@@ -45,7 +44,7 @@ from ikos.plots.figures import (
     log_messages,
     users_axis,
 )
-from ikos.plots.style import GREY, power_of_ten
+from ikos.plots.style import ANALYSES, GREY, VERMILLION, power_of_ten
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import at_least
 from ikos.testing import DeterministicRandom
@@ -452,7 +451,7 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
         axes.plot(
             m,
             [r.bound for r in group],
-            color=COLOURS["second_moment"],
+            color=ANALYSES["second_moment"],
             marker="v",
             markersize=6,
             linewidth=1.6,
@@ -466,7 +465,7 @@ def advantage_figure(results: Sequence[Measured]) -> Figure:
             m,
             estimates,
             yerr=[below, above],
-            color=COLOURS["balle2020"],
+            color=VERMILLION,
             fmt="o",
             markersize=4.5,
             capsize=3.5,

@@ -62,6 +62,8 @@ MECHANISMS: dict[str, Callable[..., KeyValueBaseline]] = {
     "PCKV-UE": PCKVUE,
     COUNTED: PCKVGRR,
 }
+KEYS = {"Collision": "collision", "PrivKV": "privkv", "PCKV-UE": "pckv-ue", COUNTED: "pckv-grr"}
+"""Those of the library's comparison."""
 OTHERS = tuple(MECHANISMS)[1:]
 GUESS = "guess: all equal"
 
@@ -246,6 +248,7 @@ def figure_of(points: Sequence[Point], runs: int) -> Figure:
                         tuple(p.epsilon for p in here),
                         tuple(float(getattr(p, kind)) for p in here),
                         "dashed" if name == GUESS else "",
+                        protocol=KEYS.get(name, ""),
                     )
                 )
             rows[label].append(Panel(f"s = {s}", tuple(lines), _BUDGET))
@@ -348,6 +351,7 @@ def local_figure(settings: Sequence[tuple[str, int, int]], epsilons: Sequence[fl
                     name,
                     tuple(epsilons),
                     tuple(_mean_square(name, d, s, epsilon) / n for epsilon in epsilons),
+                    protocol=KEYS.get(name, ""),
                 )
                 for name in MECHANISMS
             ]
@@ -448,7 +452,7 @@ def shuffled_figure(rows: Sequence[Shuffled], n: int, epsilon: float, delta: flo
             here = [row for row in rows if (row.s, row.mechanism) == (s, name)]
             kind = {THEOREM: "dotted", CENTRAL: "dashed"}.get(name, "")
             x, y = tuple(float(row.d) for row in here), tuple(row.error for row in here)
-            lines.append(Line(name, x, y, kind))
+            lines.append(Line(name, x, y, kind, protocol=KEYS.get(name, "")))
         panels.append(Panel(f"s = {s}", tuple(lines), "coordinates d"))
     return panels_figure(
         [("root mean squared error of a coordinate", panels)],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from ikos.testing import DeterministicRandom
 pytest.importorskip("matplotlib")
 
 from ikos.plots import protocols
+from ikos.plots.style import LOOKS, MOST_LABELS
 
 SEARCHED = ("recursive-2", "recursive-3", "recursive-4", "correlated-noise")
 QUICK = tuple(spec.key for spec in PROTOCOLS if Bounds in spec.domains and spec.key not in SEARCHED)
@@ -123,13 +126,42 @@ def test_the_look_of_a_protocol_is_its_own_in_every_figure_and_hides_none():
 
 @pytest.mark.parametrize("kind", [Bounds, Box, Ball, SparseTernary, Categories])
 def test_no_two_protocols_of_a_domain_look_alike(kind):
-    looks = [
-        (look["color"], look["marker"])
-        for spec in PROTOCOLS
-        if kind in spec.domains and spec.model != "central"
-        for look in [protocols._look(spec)]
-    ]
+    looks = [LOOKS[spec.key] for spec in PROTOCOLS if kind in spec.domains]
     assert len(looks) == len(set(looks))
+
+
+def test_protocols_at_the_same_place_are_around_each_other():
+    (row,) = rows(100, 1e-4, ("privacy-blanket",))
+    spec = next(spec for spec in PROTOCOLS if spec.key == "sample-threshold")
+    figure = protocols.protocols_figure([row, replace(row, spec=spec)], "Two")
+    sizes = [line.get_markersize() for line in figure.axes[0].get_lines()]
+    assert abs(sizes[0] - sizes[1]) >= 4
+
+
+@pytest.mark.points(0)
+@pytest.mark.parametrize(("n", "delta"), SETTINGS)
+def test_eight_are_labelled_and_the_others_faint(n, delta):
+    given = rows(n, delta)
+    figure = protocols.protocols_figure(given, "All")
+    for axes in figure.axes:
+        texts = axes.texts
+        names = {text.get_text() for text in texts}
+        assert 6 <= len(names) <= MOST_LABELS
+        faint = {line.get_gid() for line in axes.get_lines() if (line.get_alpha() or 1) < 1}
+        assert not faint & names
+        assert len(markers(axes)) - len(faint) <= MOST_LABELS
+        boxes = [text.get_window_extent() for text in texts]
+        assert not any(a.overlaps(b) for a, b in combinations(boxes, 2))
+        frame = axes.get_window_extent()
+        assert all(frame.x0 <= box.x0 and box.x1 <= frame.x1 for box in boxes)
+
+
+def test_what_no_other_beats_is_labelled():
+    given = rows(10**4, 1e-8)
+    figure = protocols.protocols_figure(given, "All")
+    faint = {line.get_gid() for line in figure.axes[0].get_lines() if (line.get_alpha() or 1) < 1}
+    assert {"privacy-blanket", "private-sum"}.isdisjoint(faint)
+    assert {"local-laplace", "local-response"} <= faint
 
 
 def test_the_line_is_named_by_its_protocol():

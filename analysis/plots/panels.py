@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
-from ikos.plots.style import BLACK, COLOURS, GREY, MARKERS, plain
+from ikos.plots.style import BLACK, COLOURS, GREY, LOOKS, MARKERS, plain
 
 try:
     from matplotlib.axes import Axes
@@ -34,7 +34,8 @@ class Line:
     """A curve; the same name has the same colour in all panels.
 
     ``measured`` are points drawn over it, each x, middle, and the ends of a bar, if there is one.
-    A ``reference``, one of "dashed", "dotted" and "dash-dotted", is drawn in black.
+    A ``reference``, one of "dashed", "dotted" and "dash-dotted", is drawn in black. A ``protocol``
+    of the library's comparison looks as in all figures.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Line:
     y: tuple[float, ...]
     reference: str = ""
     measured: tuple[tuple[float, ...], ...] = ()
+    protocol: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,10 @@ def panels_figure(
         raise ValueError("rows must hold as many panels each, and each panel at least one line")
     columns = counts.pop()
     lines = {line.name: line for _, panels in rows for panel in panels for line in panel.lines}
-    drawn = [name for name, line in lines.items() if not line.reference]
-    looks = dict(zip(drawn, zip(cycle(_COLOURS), cycle(MARKERS), strict=False), strict=False))
+    looks = {name: LOOKS[line.protocol] for name, line in lines.items() if line.protocol}
+    others = [name for name, line in lines.items() if not line.protocol and not line.reference]
+    pairs = zip(cycle(_COLOURS), cycle(MARKERS), strict=False)
+    looks |= zip(others, (pair for pair in pairs if pair not in looks.values()), strict=False)
     width = 0.8 + max(2.75, 8.4 / max(2, columns)) * columns + beside
     words = textwrap.wrap(note, int(15 * width))
     above = 0.7 + 0.19 * len(words)

@@ -490,8 +490,17 @@ class HigherMoments(SecondMoment):
             goal = replace(goal, epsilon=goal.epsilon / 2, delta=half)
         return super().guess(scheme, goal)
 
-    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        """Return the proof with nearly the least c that reaches delta, or the best one, if any."""
+    def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        proof = HigherMoments.privacy(self, scheme, m, budget, steps=0)
+        return proof is not None and proof.delta <= budget.delta
+
+    def privacy(
+        self, scheme: Scheme, m: int, budget: Budget, *, steps: int = 8
+    ) -> PrivacyProof | None:
+        """Return the proof with nearly the least c that reaches delta, or the best one, if any.
+
+        ``steps`` halve the distance from the least c.
+        """
         if not _applies(scheme, budget):
             return super().privacy(scheme, m, budget)
         sizes, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon
@@ -523,7 +532,7 @@ class HigherMoments(SecondMoment):
         else:
             return proof
         low = Fraction(0)
-        for _ in range(8):
+        for _ in range(steps):
             middle = (low + high) / 2
             tried = at(middle, near)
             if tried.delta <= budget.delta:
@@ -576,10 +585,20 @@ class Best(HigherMoments):
 
     name = "best"
 
-    def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        proofs = [SecondMoment().privacy(scheme, m, budget)]
+    def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        if SecondMoment().enough(scheme, m, budget):
+            return True
+        return _applies(scheme, budget) and super().enough(scheme, m, budget)
+
+    def privacy(
+        self, scheme: Scheme, m: int, budget: Budget, *, steps: int = 8
+    ) -> PrivacyProof | None:
+        second = SecondMoment().privacy(scheme, m, budget)
+        if second and second.delta <= budget.delta and second.noise_epsilon == budget.whole:
+            return second  # no proof leaves more for the noise
+        proofs = [second]
         if _applies(scheme, budget):
-            proofs.append(super().privacy(scheme, m, budget))
+            proofs.append(super().privacy(scheme, m, budget, steps=steps))
 
         def preference(proof: PrivacyProof) -> tuple[bool, float]:
             reached = proof.delta <= budget.delta

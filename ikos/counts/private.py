@@ -19,7 +19,7 @@ from ikos.counts.types import (
     FixedNoise,
     MessageCount,
 )
-from ikos.numeric.rounding import UP, exact, float_up, rational
+from ikos.numeric.rounding import UP, exact, exp_down, float_up, rational
 from ikos.numeric.search import halve
 from ikos.results.sums import at_least
 
@@ -199,10 +199,11 @@ def private_delta(
     '4.6e-39'
     """
     scheme = checked_scheme(n, q, **choices)
-    budget = replace(budget_of(epsilon, 0.5, reserve, precision), delta=SMALLEST)
+    budget = budget_of(epsilon, 0.5, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    proof = scheme.analysis.privacy(scheme, m, budget)
-    return 1.0 if proof is None else proof.delta
+    targets = SMALLEST, max(SMALLEST, 2 * exp_down(-budget.epsilon))  # the second: given the sum
+    proofs = (scheme.analysis.privacy(scheme, m, replace(budget, delta=d)) for d in targets)
+    return min((proof.delta for proof in proofs if proof is not None), default=1.0)
 
 
 def private_epsilon(
@@ -267,7 +268,8 @@ def private_epsilon(
 def _some_epsilon(reached: Callable[[float], float], delta: Fraction) -> float:
     """Return an epsilon at which delta is reached: a guess, or one near the smallest delta.
 
-    As epsilon grows delta first falls, with less noise to hide, and then rises with e^epsilon.
+    As epsilon grows delta first falls, with less noise to hide, and then rises with e^epsilon, for
+    this library's analyses up to 2^-sigma.
     """
     candidates = [2.0**k for k in sorted(range(-40, 20), key=abs)]
     for spacing in (1, 1 / 16, 1 / 256):

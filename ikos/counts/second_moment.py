@@ -36,10 +36,21 @@ from ikos.counts.types import (
     Scheme,
     Users,
 )
-from ikos.numeric.rounding import DOWN, UP, exact, float_down, log2, log2_e, rational, rounding
+from ikos.numeric.rounding import (
+    DOWN,
+    UP,
+    exact,
+    float_down,
+    float_up,
+    log2,
+    log2_e,
+    rational,
+    rounding,
+)
 from ikos.numeric.search import smallest
 
 THEOREM = "second moment of the share graph, docs/message-counts.md (machine-checked)"
+GIVEN_SUM = "second moment of the share graph given the sum, docs/message-counts.md"
 
 _NEGLIGIBLE = 2.0**-40
 
@@ -166,6 +177,18 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     return 1 if n == 1 else smallest(enough, 1, most=MAX_MESSAGES)
 
 
+def _large(epsilon: Fraction, delta: Fraction) -> bool:
+    """Whether e^epsilon is at least 1/delta: below, the theorem given the sum is rarely better."""
+    return float(epsilon) / math.log(2) >= -float_down(log2(delta, DOWN))
+
+
+def _given_sum(scheme: Scheme, honest: int, m: int, sums: int = 1) -> mpfr:
+    """Return the delta of hiding whatever the epsilon of the noise, 2^-sigma, rounded up."""
+    sigma = replace(scheme.with_honest(honest), n=honest).level(m, sums)
+    with rounding(UP):
+        return gmpy2.exp2(-mpfr(sigma))
+
+
 class SecondMoment(Analysis):
     """The second moment of the share graph: all settings, every number of users."""
 
@@ -184,8 +207,11 @@ class SecondMoment(Analysis):
         """Return a count near the smallest; second moments count e^epsilon times in delta."""
         if not isinstance(goal, Budget):
             return max(_guess(scheme, n, goal) for n in set(scheme.users))
-        bits = float(goal.epsilon) / math.log(2) - float_down(log2(goal.delta, DOWN))
-        return max(2, _guess(scheme, scheme.trust.min_honest, (1 + bits) / 2))
+        hidden = -float_down(log2(goal.delta, DOWN))
+        bits = (1 + float(goal.epsilon) / math.log(2) + hidden) / 2
+        if _large(goal.epsilon, goal.delta):
+            bits = min(bits, hidden)
+        return max(2, _guess(scheme, scheme.trust.min_honest, bits))
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
         """Return the better of the union bound and the product bound.
@@ -217,7 +243,12 @@ class SecondMoment(Analysis):
         return min(proofs, key=preference, default=None)
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
-        proof = self.best(scheme, m, budget)
+        proof: PrivacyProof | None = self.best(scheme, m, budget)
+        reached = proof is not None and proof.delta <= budget.delta
+        if not reached and _large(budget.epsilon, budget.delta):
+            delta = float_up(_given_sum(scheme, scheme.trust.min_honest, m, budget.sums))
+            if proof is None or delta < proof.delta:
+                proof = PrivacyProof(delta, budget.whole, self.name, GIVEN_SUM)
         return proof if proof is not None and proof.delta < 1 else None
 
     def remaining_privacy(
@@ -236,4 +267,7 @@ class SecondMoment(Analysis):
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(relative)
             proofs.append(replace(nothing, epsilon=epsilon, delta=reached))
+        if _large(Fraction(noise.epsilon), delta):
+            given = _given_sum(scheme, noise.users, m)
+            proofs.append(replace(nothing, delta=given, theorem=GIVEN_SUM))
         return min(proofs, key=lambda way: way.preference(delta))

@@ -284,6 +284,11 @@ class Analysis(ABC):
         delta = lemma_5_2_delta(sigma, budget.epsilon)
         return PrivacyProof(delta, budget.whole, self.name, self._by_lemma)
 
+    def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        """Whether the messages are proved to keep to the budget."""
+        proof = self.privacy(scheme, m, budget)
+        return proof is not None and proof.delta <= budget.delta
+
     @property
     def level_analysis(self) -> Analysis:
         """The analysis whose levels it has."""
@@ -392,8 +397,7 @@ class Scheme:
             )
 
         def enough(m: int) -> bool:
-            proof = self.analysis.privacy(self, m, budget)
-            return m >= 1 and proof is not None and proof.delta <= budget.delta
+            return m >= 1 and self.analysis.enough(self, m, budget)
 
         return self.proved(
             smallest(enough, self.analysis.guess(self, budget), most=MAX_MESSAGES), budget

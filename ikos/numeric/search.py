@@ -76,13 +76,11 @@ def smallest(enough: Callable[[int], bool], guess: int, *, most: int) -> int:
     if enough(guess):
         high, low = guess, guess - 1
         while low >= 1 and enough(low):
-            high, step = low, 2 * step
-            low = max(0, high - step)
+            high, low, step = low, max(0, low - step), 2 * step
     else:
         low, high = guess, guess + 1
         while not enough(high):
-            low, step = high, 2 * step
-            high = low + step
+            low, high, step = high, high + step, 2 * step
             if low > most:
                 raise ValueError(f"no number of messages up to {most} is proved enough")
     return first(enough, low, high)

@@ -18,7 +18,7 @@ from ikos.counts import (
 )
 from ikos.counts.analyses import LEVELS
 from ikos.counts.floor import counting_floor
-from ikos.counts.secure import BEST, checked_analysis
+from ikos.counts.secure import checked_analysis
 from ikos.numeric.distributions import default_precision
 from ikos.primitives.concurrency import Progress
 from ikos.sums import PrivateSum
@@ -214,13 +214,14 @@ def private_curves(
 
     curves = []
     if ("parallel", True) in settings:
-        protocols = [(n, protocol(n, BEST, ("parallel", True))) for n in users]
+        # the modulus and the precision are those of every analysis with its own theorem
+        protocols = [(n, protocol(n, _EVERYWHERE, ("parallel", True))) for n in users]
         points = (
             (n, 1 + necessary_private_messages(
-                n, best.modulus, epsilon, delta, best.precision, min_honest=_part(n, honest),
+                n, sized.modulus, epsilon, delta, sized.precision, min_honest=_part(n, honest),
                 corrupt_shufflers=corrupt, reserve=reserve,
             ))
-            for n, best in protocols if best is not None
+            for n, sized in protocols if sized is not None
         )  # fmt: skip
         curves.append(Curve("necessary", "parallel", True, tuple(points)))
     curves += _analysed(users, analyses, settings, count, progress)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from ikos._validation import InvalidValue
-from ikos.plots import style
 from ikos.plots.curves import Curve
-from ikos.plots.style import GREY, plain, power_of_ten
+from ikos.plots.style import ANALYSES, GREY, plain, power_of_ten
 
 try:
     from matplotlib import ticker
@@ -20,17 +20,6 @@ except ImportError:
     raise ImportError("plots need matplotlib: pip install 'ikos[plot]'") from None
 
 __all__ = ["Figure", "messages_figure"]
-
-COLOURS = {
-    "higher_moments": style.ORANGE,
-    "second_moment": style.BLUE,
-    "balle2020": style.VERMILLION,
-    "ishai2006": style.GREEN,
-    "ghazi2020": style.PURPLE,
-    "attack": style.BLACK,
-    "necessary": GREY,
-    "floor": GREY,
-}
 
 _DASHES: dict[tuple[str, bool], Any] = {
     ("parallel", True): "-",
@@ -79,7 +68,7 @@ def draw_messages(axes: Axes, curves: Sequence[Curve]) -> None:
         before = curve.name in ("necessary", "floor", "ishai2006")
         clear = "clear" if curve.clear_share else "shuffled"
         axes.plot(
-            users, totals, color=COLOURS.get(curve.name, GREY), label=label(curve),
+            users, totals, color=ANALYSES.get(curve.name, GREY), label=label(curve),
             drawstyle="steps-pre" if before else "steps-post",
             gid=f"{curve.name}-{curve.shuffler}-{clear}", **_style(curve),
         )  # fmt: skip
@@ -173,10 +162,15 @@ def messages_figure(
     log_messages(axes, min(totals), max(totals))
     if mark is not None:
         axes.axvline(mark, color=GREY, linewidth=0.9, linestyle=":", zorder=1, gid="mark")
+        marked: Counter[int] = Counter()
         for curve in curves:
             if (total := curve.at(mark)) is not None:
-                style: dict[str, Any] = {"color": COLOURS.get(curve.name, GREY), "markersize": 4.5}
-                axes.plot([mark], [total], "o", zorder=8, clip_on=False, **style)
+                size = 5 + 4 * marked[total]  # equal numbers are rings around each other
+                marked[total] += 1
+                axes.plot(
+                    [mark], [total], "o", color=ANALYSES.get(curve.name, GREY), markersize=size,
+                    markerfacecolor="none", markeredgewidth=1.6, zorder=8, clip_on=False,
+                )  # fmt: skip
     assumed = "" if honest == 1 else f", at least {float(100 * honest):.3g} % of them honest"
     axes.set_xlabel(f"users n{assumed}", fontsize=10)
     axes.set_ylabel("messages per user in all", fontsize=10)

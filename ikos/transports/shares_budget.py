@@ -112,6 +112,8 @@ class SharesBudget:
             near = Budget(Fraction(0), allowed, Fraction(0), 1)
 
             def enough(m: int) -> bool:
+                if self.pure and self.need.releases == 1:
+                    return scheme.analysis.enough(scheme, m, self._budget)
                 return self._delta(q, m) <= self.need.delta
 
             m = smallest(enough, scheme.analysis.guess(scheme, near), most=MAX_MESSAGES)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikos import MessageCount, private_message_count
-from ikos.counts import hockey_stick, private_proved, types
+from ikos.counts import hockey_stick, private_delta, private_proved, private_remaining, types
 from ikos.counts.hockey_stick import NoiseJumps
 from ikos.counts.recursion import rational_split
 from ikos.counts.share_graph import ShareGraph
@@ -427,3 +427,16 @@ def test_bad_arguments_are_named_and_quoted(arguments, error, said):
     }  # fmt: skip
     with pytest.raises(error, match=said):
         private_message_count(**{**good, **arguments})
+
+
+@pytest.mark.points(2)
+@pytest.mark.parametrize("epsilon", [100, 1000, 10**6])
+def test_a_large_epsilon_needs_no_more_messages(epsilon: int) -> None:
+    n, q, steps = 1000, 2**40, 2**20
+    by: Any = {"analysis": "second_moment"}
+    count = private_message_count(n, q, epsilon, 1e-6, steps, **by)
+    assert (count.total, count.noise_epsilon) == (10, epsilon)
+    assert private_delta(n, q, count.shuffled, epsilon, steps, **by) == count.delta
+    assert private_delta(n, q, count.shuffled - 1, epsilon, steps, **by) > 1e-6
+    left = private_remaining(n, q, count.total, epsilon, 1e-6, steps, **by)
+    assert (left.epsilon, left.delta) == (epsilon, count.delta)

@@ -289,6 +289,22 @@ def test_proved_private_bounds_enclose_the_exact_delta(
         assert private_delta_interval(n, q, m, 1, 1)[0] <= exact
 
 
+@each_setting
+@pytest.mark.points(4)
+@pytest.mark.parametrize(("n", "q", "m"), [(2, 3, 4), (3, 4, 2)])
+def test_given_the_sum_epsilon_enlarges_no_distance(
+    n: int, q: int, m: int, shuffler: str, clear: bool
+) -> None:
+    options: dict[str, Any] = {"shuffler": shuffler, "clear_share": clear}
+    apart = exact_total_variation(n, q, m, **options)
+    for epsilon in (0.1, 1, 4, 20, 40):
+        assert exact_private_delta(n, q, m, epsilon, 1, **options) <= apart
+    proved = private_proved(n, q, m, 40, 1e-9, 1, **options)
+    assert proved.noise_epsilon == 40
+    assert proved.delta == pytest.approx(2 ** -security_level(n, q, m, **options), rel=1e-12)
+    assert apart <= proved.delta
+
+
 # Refusals
 
 
