@@ -13,7 +13,7 @@ import click
 
 from ikos.cli import release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import CLEAR_SHARE, from_option, takes
+from ikos.cli.options import CLEAR_SHARE, check_plot, from_option, takes
 from ikos.cli.output import at_least
 from ikos.cli.types import BINS, Honest, Number
 from ikos.results.report import Field, Report, values
@@ -33,6 +33,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
     release.LEDGER,
+    release.PLOT,
     Field("choice", "with --max-error or --max-bytes, a line for each protocol, the chosen one "
           "first; else null"),
 ]  # fmt: skip
@@ -78,6 +79,7 @@ class HistogramRequest(release.TableRequest):
     shuffler: str
     clear_share: bool = from_option(CLEAR_SHARE)
     confidence: float
+    plot: Path | None
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -111,6 +113,7 @@ class HistogramRequest(release.TableRequest):
 class HistogramOutcome:
     """A histogram that was released: the source of the values of `KEYS`."""
 
+    request: HistogramRequest
     source: release.Source
     users: int
     categories: list[str]
@@ -153,6 +156,7 @@ def command(request: HistogramRequest) -> Report:
     from ikos.results.sums import Interval, budget_warnings
     from ikos.statistics import histogram
 
+    check_plot(request.plot)
     request.check()
     source = request.source(texts=request.categories is not None)
     labels, cells = _cells(request, source)
@@ -160,8 +164,9 @@ def command(request: HistogramRequest) -> Report:
     choice = _choice(request, users, len(labels))
     counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
     outcome = HistogramOutcome(
-        source, users, labels, (request.on_out_of_range or "reject") if request.bins else None,
-        request.confidence, choice, counts.private, ledger,
+        request, source, users, labels,
+        (request.on_out_of_range or "reject") if request.bins else None, request.confidence,
+        choice, counts.private, ledger,
     )  # fmt: skip
     ends = (end.tolist() for end in counts.private.interval(request.confidence))
     intervals = map(Interval._make, zip(*ends, strict=True))
@@ -170,7 +175,8 @@ def command(request: HistogramRequest) -> Report:
     title = f"Private counts of {source.which}, {users:,} user{'s' * (users != 1)}"
     warnings = budget_warnings(request.epsilon, request.delta, users)
     data = values(KEYS, outcome)
-    return Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+    report = Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+    return release.drawn(report, request.plot, counts)
 
 
 def _choice(request: HistogramRequest, users: int, categories: int) -> list[str] | None:

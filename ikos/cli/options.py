@@ -174,7 +174,10 @@ _SHARED: dict[str, dict[str, Any]] = {
         types.Whole(), "Transport overhead per message in bytes, e.g. 48 for an HPKE envelope.",
         metavar="BYTES",
     ),
-    "--plot": {"type": types.FILE},
+    "--plot": _known(
+        types.FILE, "Draw the estimates and their 95 % intervals to a .png, .svg or .pdf file. "
+        "Needs the extra 'plot'.", metavar="FILE",
+    ),
     "--ca": _known(
         types.FILE, "PEM file of certificate authorities (CAs) to trust instead of the system's.",
         metavar="FILE",
@@ -230,12 +233,13 @@ def check_plot(path: Path | None, option: str = "--plot") -> None:
     if path is None:
         return
     import ikos.plots.figures  # noqa: F401  (needs matplotlib)
-    from ikos.plots import SUFFIXES
+    from ikos.plots.files import SUFFIXES, check_writable
 
     if path.suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"{option} must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if not path.resolve().parent.is_dir():
         raise click.UsageError(f"{option} must be in a folder that exists, got {str(path)!r}")
+    check_writable(path)
 
 
 @contextmanager

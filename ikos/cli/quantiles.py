@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import CHOSEN, from_option, takes
+from ikos.cli.options import CHOSEN, check_plot, from_option, takes
 from ikos.cli.types import PORTIONS, WHOLE
 from ikos.results.report import Field, Report, values
 
@@ -21,6 +22,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     *groups.KEYS,
     release.LEDGER,
+    release.PLOT,
 ]  # fmt: skip
 
 COLUMNS = [
@@ -55,6 +57,7 @@ class QuantilesRequest(groups.GroupedRequest):
         type=WHOLE, help="Number of bins between the bounds.", show_default=CHOSEN
     )
     confidence: float
+    plot: Path | None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def command(request: QuantilesRequest) -> Report:
     from ikos.results.sums import Interval
     from ikos.statistics import quantiles
 
+    check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
     values_read, arguments = request.arguments()
     found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
@@ -107,7 +111,8 @@ def command(request: QuantilesRequest) -> Report:
     outcome = QuantilesOutcome(
         request, request.confidence, result.private, ledger, bins=result.bins
     )
-    return Report(
+    report = Report(
         f"Private quantiles of {request.which}", COLUMNS, rows, outcome.notes,
         values(KEYS, outcome), outcome.warnings,
     )  # fmt: skip
+    return release.drawn(report, request.plot, found)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import CLEAR_SHARE, connected, from_option, takes
+from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes
 from ikos.cli.output import plain, progress
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
@@ -46,6 +47,7 @@ KEYS = [
     *groups.fields("count", "with --on-missing exclude and without --by, "),
     *groups.fields("missing", "without --by, "),
     release.LEDGER,
+    release.PLOT,
     Field("not_private", "with --show-true, the true values: true_sum, true_mean, sum_error, "
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
@@ -75,6 +77,7 @@ class PrivateSumRequest(groups.GroupedRequest):
     workers: int | None
     scheduler: str | None
     confidence: float
+    plot: Path | None
     show_true: bool = from_option(
         is_flag=True, help="Also print the true values, which are NOT private."
     )
@@ -220,10 +223,11 @@ def _released_together(request: PrivateSumRequest, quantities: str) -> Report:
                 for one in groups.COLUMNS
             ],
         )
-    return Report(
+    report = Report(
         f"Private {quantities} of {request.which}", columns, table, outcome.notes,
         values(KEYS, outcome), outcome.warnings,
     )  # fmt: skip
+    return release.drawn(report, request.plot, result, *(shown[:-1] if request.by else shown))
 
 
 def _command(name: str, quantities: str) -> click.Command:
@@ -244,15 +248,18 @@ def _command(name: str, quantities: str) -> click.Command:
     @release.nothing_released()
     @takes(PrivateSumRequest)
     def command(request: PrivateSumRequest) -> Report:
+        check_plot(request.plot)
         if request.by or request.excluded or request.groups or request.other is not None:
             return _released_together(request, quantities)
         outcome = _released(request)
         proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
         title = f"{proved} {quantities} of {outcome.source.which}"
+        drawn = quantities.split(" and ")
         estimates = {"sum": outcome.sum, "mean": outcome.mean}
-        rows = [estimates[quantity] for quantity in quantities.split(" and ")]
+        rows = [estimates[one] for one in drawn]
         data = values(KEYS, outcome)
-        return Report(title, release.COLUMNS, rows, _notes(outcome), data, _warnings(outcome))
+        report = Report(title, release.COLUMNS, rows, _notes(outcome), data, _warnings(outcome))
+        return release.drawn(report, request.plot, outcome.result, *drawn)
 
     return command
 
