@@ -25,6 +25,7 @@ from ikos.cli.options import (
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.results.report import Field, Report
+from ikos.results.text import grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,13 +44,12 @@ def bound(value: float) -> str:
     """Return a bound to three digits, rounded up."""
     if math.isinf(value):
         return "no limit"
-    value *= _NEARLY
-    return f"{math.ceil(value):,}" if 1000 <= value < 10**6 else at_least(value, 3)
+    return at_least(value * _NEARLY)
 
 
 def count(value: float) -> str:
     """Return a number of messages or bits, to three digits if it is a mean."""
-    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value == round(value) else grouped(f"{value:.3g}")
 
 
 def _error(row: Row) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from ikos.results import text
 from ikos.results.report import Field, Report, printable
 
 SECONDS_PER_LINE = 10.0  # of progress, where there is no terminal
@@ -115,16 +116,12 @@ def styled(stream: Any) -> bool:
 
 def at_least(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded up."""
-    from ikos.results import sums  # slower to import than the help
-
-    return sums.at_least(value, digits)
+    return text.grouped(text.at_least(value, digits))
 
 
 def at_most(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded down."""
-    from ikos.results import sums
-
-    return sums.at_most(value, digits)
+    return text.grouped(text.at_most(value, digits))
 
 
 def power_text(value: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,15 +68,10 @@ class Estimate:
     interval: Interval
 
     def __str__(self) -> str:
-        """Return the number to three digits of its uncertainty."""
-        from ikos.results.text import figures
+        """Return the number to the digits of its interval."""
+        from ikos.results.intervals import rounded
 
-        if math.isnan(self.value):
-            return "none"
-        scale = (self.interval.high - self.interval.low) / 2
-        if all(float(one).is_integer() for one in (self.value, *self.interval)):
-            scale = max(scale, 100.0)  # no decimals
-        return figures(self.value, scale)
+        return rounded(self.value, self.interval)
 
     def low(self) -> str:
         """Return the lower end of the interval, rounded outwards."""
