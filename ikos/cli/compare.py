@@ -218,8 +218,9 @@ class CompareRequest(DomainRequest):
     sizes: tuple[int, ...] | None
     overhead: int | None
     file: str | None = from_option(
-        "--data", type=TABLE, metavar="TABLE", help="Also run every protocol on a column of a "
-        "table with one row per user, and print the errors, which are NOT private.")  # fmt: skip
+        "--data", type=TABLE, metavar="TABLE", show_default="none", help="Also run every protocol "
+        "on a column of a table with one row per user, and print the errors, which are NOT "
+        "private.")  # fmt: skip
     column: str | None
     no_header: bool
     delimiter: str | None
@@ -230,7 +231,8 @@ class CompareRequest(DomainRequest):
         help="Number of runs of each protocol on the data.")  # fmt: skip
     seed: int | None
     plot: Path | None = from_option(
-        help="Plot the errors against messages and bits to a .png, .svg or .pdf file."
+        help="Plot the errors against messages and bits to a .png, .svg or .pdf file. Needs the "
+        "extra 'plot'."
     )
 
     @property
@@ -415,6 +417,5 @@ def _measured(rows: Sequence[Row], values: NDArray[Any], request: CompareRequest
                 except (ValueError, MemoryError) as error:
                     row = replace(row, reason=problem(error))
             measured.append(row)
-            if shown is not None:
-                shown(done, len(rows))
+            shown(done, len(rows))
     return measured

@@ -48,8 +48,9 @@ Examples
       --categories 0..120 --epsilon 1 --delta 1e-9
 """
 
-SECTIONS = {"column": "Values", "epsilon": "Privacy", "shuffler": "Protocol",
-            "confidence": "Output"}  # fmt: skip
+SECTIONS = {"column": "Values", "categories": "Values", "epsilon": "Privacy",
+            "no_header": "Table format", "max_error": "Protocol", "on_out_of_range": "Values",
+            "shuffler": "Protocol", "confidence": "Output"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,17 +58,22 @@ class HistogramRequest(release.TableRequest):
     """Options of histograms."""
 
     categories: list[str] | None
-    other: str | None = from_option(metavar="NAME", help="Count all other values under this name.")
+    other: str | None = from_option(
+        metavar="NAME",
+        show_default="other values are refused",
+        help="Name under which all other values are counted.",
+    )
     bins: tuple[Fraction, ...] | None = from_option(
-        type=BINS, metavar="LIST", help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains "
+        type=BINS, metavar="LIST", help="Edges of bins of numbers, e.g. 0,18,65,120; each contains "
         "its lower edge, and the last one both edges.")  # fmt: skip
     max_error: Fraction | None = from_option(
         type=Number(above=0),
-        help="Limit on the RMS error of each count; picks the protocol with the fewest bytes.",
+        help="Limit on the root mean squared error of each count: take the protocol with the "
+        "fewest bytes.",
     )
     max_bytes: Fraction | None = from_option(
         type=Number(above=0),
-        help="Limit on the mean bytes per user; picks the protocol with the smallest error.",
+        help="Limit on the mean bytes per user: take the protocol with the smallest error.",
     )
     on_out_of_range: str | None
     epsilon: Fraction = from_option(required=True)
@@ -148,10 +154,12 @@ class HistogramOutcome:
 def command(request: HistogramRequest) -> Report:
     """Release differentially private counts of a column's values.
 
-    The categories or the edges of the bins must not be taken from the data: they are public, as is
-    the number of rows. The guarantee covers all counts together, however many there are. TABLE is
-    as for 'ikos sum', but categories may be strings. By default, each category has a separate
-    private sum; with --max-error or --max-bytes, protocols that send few messages are tried too.
+    Counts the rows in each of the --categories, which may be text, or the --bins of numbers. These
+    are public, as is the number of rows: do not take them from the data. One guarantee covers all
+    counts, however many there are. TABLE is as for 'ikos sum'.
+
+    By default, each category has a separate private sum; with --max-error or --max-bytes, protocols
+    with few messages are tried too.
     """
     from ikos.results.sums import Interval, budget_warnings
     from ikos.statistics import histogram
@@ -162,7 +170,8 @@ def command(request: HistogramRequest) -> Report:
     labels, cells = _cells(request, source)
     users, ledger = len(cells), release.opened(request.ledger, request.note)
     choice = _choice(request, users, len(labels))
-    counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
+    with release.adding_up():
+        counts = histogram(cells, labels, ledger=ledger, **request.budget, **request.trust(users))
     outcome = HistogramOutcome(
         request, source, users, labels,
         (request.on_out_of_range or "reject") if request.bins else None, request.confidence,

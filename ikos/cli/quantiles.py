@@ -51,7 +51,7 @@ class QuantilesRequest(groups.GroupedRequest):
 
     q: tuple[float, ...] = from_option(
         type=PORTIONS, default="0.25,0.5,0.75", metavar="LIST",
-        help="The quantiles: 0.5 is the median.",
+        help="The quantiles, between 0 and 1: 0.5 is the median.",
     )  # fmt: skip
     bins: int | None = from_option(
         type=WHOLE, help="Number of bins between the bounds.", show_default=CHOSEN
@@ -78,14 +78,16 @@ class QuantilesOutcome(groups.Outcome):
 
 @click.command(
     "quantiles", cls=Command, epilog=EXAMPLES, keys=KEYS, columns=COLUMNS,
-    sections=groups.SECTIONS | {"q": "Quantiles"},
+    sections={"q": "Quantiles", **groups.SECTIONS},
     help=f"""Release differentially private quantiles of a table column.
 
-    The quartiles by default, all of one release. They are found among bins between the bounds:
-    one for each integer with --integers, up to 1024 of them, and otherwise 32 to 1024 of equal
-    width. TABLE is as for 'ikos sum'. The bounds, the bins and the groups must not be taken from
-    the data: they are public, as is the number of rows. {groups.TOGETHER} Groups need some 200
-    users each to say much.""",
+    By default the quartiles; all quantiles are of one release. Intervals end at the edges of
+    equal bins between the bounds: one for each integer with --integers, but at most 1,024, and
+    otherwise 32 to 1,024, the more the more users. Groups need some 200 users each.
+
+    {groups.TABLE}
+
+    {groups.PUBLIC}""",
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
@@ -98,7 +100,8 @@ def command(request: QuantilesRequest) -> Report:
     check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
     values_read, arguments = request.arguments()
-    found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
+    with release.adding_up():
+        found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
     results = found if request.by else {None: found}
     rows = []
     for group, result in results.items():

@@ -322,6 +322,15 @@ def opened(file: Path | None, note: str | None = None) -> Ledger | None:
     return None if file is None else Ledger(file).noted(note or "")
 
 
+@contextmanager
+def adding_up() -> Iterator[None]:
+    """Show the progress of the sums that are run meanwhile."""
+    from ikos.primitives.concurrency import reporting
+
+    with progress("adding up shares") as shown, reporting(shown):
+        yield
+
+
 def drawn(report: Report, path: Path | None, result: Tabular, *quantities: str) -> Report:
     """Return a report after drawing its figure, if there is a ``path`` for it."""
     if path is not None:
