@@ -243,7 +243,7 @@ def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() ->
             if "interval" in line:
                 stands_within(line)
     vectors = PrivateVectorSum(2000, Box(1, low, high), 1, 1e-6).run(x[:, np.newaxis])
-    printed = float(re.search(r"\((\d+)\)", str(vectors)).group(1))  # type: ignore[union-attr]
+    printed = read(re.search(r"\((\S+)\)", str(vectors)).group(1))  # type: ignore[union-attr]
     assert abs(printed - vectors.estimate[0]) <= 0.5
 
 

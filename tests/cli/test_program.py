@@ -186,6 +186,7 @@ def test_examples(line, runs, people, tmp_path, monkeypatch, capsys):
             found = found.get_command(click.Context(found, **SETTINGS), name)
         found.make_context(name, arguments, **SETTINGS)  # which refuses what there is not
         return
+    monkeypatch.setattr(output, "SECONDS_PER_LINE", 10_000)  # no progress, on slow machines too
     monkeypatch.setattr(sys, "argv", shlex.split(line))
     with pytest.raises(SystemExit) as end:
         main()
