@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from ikos.primitives.concurrency import spread
+import ikos
+from ikos.primitives.concurrency import reporting, spread
 
 
 def test_results_are_in_order() -> None:
@@ -44,3 +45,16 @@ def test_tasks_that_have_not_begun_are_cancelled() -> None:
         assert next(results) == 0
         results.close()
     assert len(done) < 100
+
+
+def test_sums_run_by_other_functions_report_their_progress() -> None:
+    def count() -> None:
+        ikos.histogram(["yes", "no"] * 50, ["yes", "no"], epsilon=1, delta=1e-3)
+
+    seen: list[tuple[int, int]] = []
+    with reporting(lambda *progress: seen.append(progress)):
+        count()
+    assert seen[-1][0] == seen[-1][1] > 0
+    before = len(seen)
+    count()
+    assert len(seen) == before

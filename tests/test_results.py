@@ -29,7 +29,7 @@ from ikos.results.sums import (
     footer,
     shown,
 )
-from ikos.results.text import hundredths
+from ikos.results.text import grouped, hundredths
 from ikos.statistics import histograms, means, variances
 from ikos.testing import DeterministicRandom
 
@@ -139,6 +139,21 @@ def test_one_honest_user_is_spoken_of_as_one() -> None:
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
+def read(text: str) -> float:
+    """Return a number as a double, after checking that nothing but its thousands is separated."""
+    assert re.fullmatch(r"-?\d{1,3}(,\d{3})*(\.\d+)?(e[+-]\d+)?|-?inf", text), text
+    return float(text.replace(",", ""))
+
+
+@given(st.floats(allow_nan=False), st.integers(1, 17))
+@example(1e9, 3)
+@example(999_999_999.0, 9)
+def test_separators_change_no_digit(value: float, digits: int) -> None:
+    text = f"{value:.{digits}g}"
+    assert read(grouped(text)) == float(text)
+    assert "e+" not in grouped(text) or abs(value) > 999_999_994
+
+
 @given(FINITE | st.floats(-1e6, 1e6), FINITE | st.floats(0, 1e6) | st.just(0.0))
 @example(1e9 / 3, 0.0)
 @example(-1e308, 2e308)
@@ -149,11 +164,11 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 def test_a_printed_interval_holds_the_interval(low: float, width: float) -> None:
     """At every width, 0 and more than a double holds included, however far from 0."""
     high = low + abs(width)
-    low_text, high_text = str(Interval(low, high)).strip("[]").split(", ")
-    assert float(low_text) <= low
-    assert float(high_text) >= high
+    printed_low, printed_high = map(read, str(Interval(low, high)).strip("[]").split(", "))
+    assert printed_low <= low
+    assert printed_high >= high
     if low == high:
-        assert float(low_text) == low == float(high_text)
+        assert printed_low == low == printed_high
 
 
 @given(st.just(0.0) | st.floats(1e-300, allow_infinity=False), st.integers(1, 6))
@@ -179,7 +194,7 @@ def test_a_printed_error_is_at_least_the_error(error: float) -> None:
     guarantee, known = Guarantee(1.0, 1e-8, "theorem", ()), SumError.number(Bounded(error, 1.0))
     result = ikos.SumResult(0.5, 10, Bounds(0, 1), guarantee, Cost(10, 1, 8), known)
     printed = str(result).split("error     ")[1].split()[0]
-    assert float(printed) >= result.standard_error == math.sqrt(error)
+    assert read(printed) >= result.standard_error == math.sqrt(error)
 
 
 def test_a_result_says_that_it_may_have_wrapped_around() -> None:
@@ -191,7 +206,7 @@ def test_a_result_says_that_it_may_have_wrapped_around() -> None:
 
 def stands_within(text: str) -> None:
     estimate, low, high = re.search(r"(\S+)  95 % interval \[(\S+), (\S+)\]", text).groups()  # type: ignore[union-attr]
-    assert float(low) <= float(estimate) <= float(high)
+    assert read(low) <= read(estimate) <= read(high)
 
 
 @given(st.floats(-1e18, 1e18), st.floats(0, 1e15) | st.just(1e-9), st.booleans())
@@ -228,7 +243,7 @@ def test_results_far_from_zero_are_printed_to_the_digits_of_their_intervals() ->
             if "interval" in line:
                 stands_within(line)
     vectors = PrivateVectorSum(2000, Box(1, low, high), 1, 1e-6).run(x[:, np.newaxis])
-    printed = float(re.search(r"\((\d+)\)", str(vectors)).group(1))  # type: ignore[union-attr]
+    printed = read(re.search(r"\((\S+)\)", str(vectors)).group(1))  # type: ignore[union-attr]
     assert abs(printed - vectors.estimate[0]) <= 0.5
 
 

@@ -82,10 +82,11 @@ def _report(ledger: Ledger, entries: tuple[Any, ...]) -> Report:
 @option("--epsilon", required=True, help="Total epsilon of all releases.")
 @option("--delta", type=Number(0, below=1), required=True, help="Total delta of all releases.")
 @option("--slack", type=Number(0, below=1), show_default="half of --delta",
-        help="Part of --delta reserved for composition. With 0, only basic composition is "
-        "used.")  # fmt: skip
+        help="How much of --delta is reserved for composition. With 0, epsilons are only added "
+        "up.")  # fmt: skip
 @option("--adjacency", type=click.Choice(["replace-one", "add-or-remove-one"]),
-        default="replace-one", help="Neighbouring relation of all guarantees.")  # fmt: skip
+        default="replace-one", help="What neighbouring inputs of all guarantees differ in: "
+        "the data of one user, or whether one user takes part.")  # fmt: skip
 def new(
     file: Path, epsilon: Fraction, delta: Fraction, slack: Fraction | None, adjacency: str
 ) -> Report:
@@ -116,7 +117,8 @@ def show(file: Path) -> Report:
 @option("--epsilon", type=Number(0, 10**6), required=True, help="Epsilon of the release.")
 @option("--delta", type=Number(0, 1), default="0", help="Delta of the release.")
 @option("--mu", type=Number(0, 10**6),
-        help="Value of mu, if the release is also mu-Gaussian differentially private.")  # fmt: skip
+        show_default="none",
+        help="Mu, if the release is also mu-Gaussian differentially private.")  # fmt: skip
 @option("--key", metavar="TEXT", show_default="a new random key",
         help="Identifies the release: entering the same key again has no effect.")  # fmt: skip
 @option("--note", default="", help="Description of the release.")

@@ -25,6 +25,7 @@ from ikos.cli.options import (
 from ikos.cli.output import at_least, power_text, progress
 from ikos.cli.types import TABLE, Honest, Whole
 from ikos.results.report import Field, Report
+from ikos.results.text import grouped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,13 +44,12 @@ def bound(value: float) -> str:
     """Return a bound to three digits, rounded up."""
     if math.isinf(value):
         return "no limit"
-    value *= _NEARLY
-    return f"{math.ceil(value):,}" if 1000 <= value < 10**6 else at_least(value, 3)
+    return at_least(value * _NEARLY)
 
 
 def count(value: float) -> str:
     """Return a number of messages or bits, to three digits if it is a mean."""
-    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if value == round(value) else grouped(f"{value:.3g}")
 
 
 def _error(row: Row) -> str:
@@ -218,8 +218,9 @@ class CompareRequest(DomainRequest):
     sizes: tuple[int, ...] | None
     overhead: int | None
     file: str | None = from_option(
-        "--data", type=TABLE, metavar="TABLE", help="Also run every protocol on a column of a "
-        "table with one row per user, and print the errors, which are NOT private.")  # fmt: skip
+        "--data", type=TABLE, metavar="TABLE", show_default="none", help="Also run every protocol "
+        "on a column of a table with one row per user, and print the errors, which are NOT "
+        "private.")  # fmt: skip
     column: str | None
     no_header: bool
     delimiter: str | None
@@ -230,7 +231,8 @@ class CompareRequest(DomainRequest):
         help="Number of runs of each protocol on the data.")  # fmt: skip
     seed: int | None
     plot: Path | None = from_option(
-        help="Plot the errors against messages and bits to a .png, .svg or .pdf file."
+        help="Plot the errors against messages and bits to a .png, .svg or .pdf file. Needs the "
+        "extra 'plot'."
     )
 
     @property
@@ -415,6 +417,5 @@ def _measured(rows: Sequence[Row], values: NDArray[Any], request: CompareRequest
                 except (ValueError, MemoryError) as error:
                     row = replace(row, reason=problem(error))
             measured.append(row)
-            if shown is not None:
-                shown(done, len(rows))
+            shown(done, len(rows))
     return measured

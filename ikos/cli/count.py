@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import from_option, takes
+from ikos.cli.options import check_plot, from_option, takes
 from ikos.cli.types import LABELS
 from ikos.results.report import Field, Report
 
@@ -33,6 +34,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     *groups.KEYS,
     release.LEDGER,
+    release.PLOT,
 ]  # fmt: skip
 
 EXAMPLES = """\b
@@ -82,6 +84,7 @@ class CountRequest(groups.GroupedRequest, WhereRequest):
     """Options of counts."""
 
     confidence: float
+    plot: Path | None
 
     @property
     def rule(self) -> release.Rule:
@@ -112,8 +115,11 @@ class CountRequest(groups.GroupedRequest, WhereRequest):
     help=f"""Release a differentially private count of users, and their proportion.
 
     The rows with any of the --where values in the column are counted together; 'ikos histogram'
-    counts each value. TABLE is as for 'ikos sum'. The values and the groups must not be taken from
-    the data: they are public, as is the number of rows. {groups.TOGETHER}""",
+    counts each value. Do not take the values from the data.
+
+    {groups.TABLE}
+
+    {groups.PUBLIC}""",
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
@@ -122,11 +128,14 @@ def command(request: CountRequest) -> Report:
     """Release a count."""
     from ikos.statistics import mean
 
+    check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
     answers, arguments = request.arguments()
-    return groups.report(
-        request, mean(answers, **arguments, ledger=ledger), "sum", NUMBERS, KEYS,
-        title="count", confidence=request.confidence, ledger=ledger,
-        shown=("sum", "mean", "count", "missing"),
+    with release.adding_up():
+        result = mean(answers, **arguments, ledger=ledger)
+    report = groups.report(
+        request, result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
+        ledger=ledger, shown=("sum", "mean", "count", "missing"),
         titles={"sum": "count", "mean": "proportion", "count": "users"},
     )  # fmt: skip
+    return release.drawn(report, request.plot, result, "sum", "mean")

@@ -35,6 +35,9 @@ PARAMETERS = {
 """Parameters of the library whose options have other names."""
 
 
+_OPTION_WIDTH = 22  # longer options have their explanation on the next line
+
+
 class _Mistakes(click.Command):
     """The common part of commands and groups: usage errors, and whole summaries."""
 
@@ -62,9 +65,10 @@ class _Mistakes(click.Command):
 class Command(_Mistakes):
     """A command that turns mistakes into usage errors and prints the report that it returns.
 
-    ``sections`` maps the first option of each section of the help to its heading; ``keys`` and
-    ``columns`` describe the JSON object and its rows, for the documentation. With columns it takes
-    ``--format``, and ``--json`` as its short form.
+    ``sections`` maps options to the headings of the help, in the order of the help: each begins
+    some options under its heading, and several may share one. ``keys`` and ``columns`` describe the
+    JSON object and its rows, for the documentation. With columns it takes ``--format``, and
+    ``--json`` as its short form.
     """
 
     def __init__(
@@ -99,15 +103,17 @@ class Command(_Mistakes):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options under the headings."""
-        sections: dict[str, list[tuple[str, str]]] = {}
         heading = "Options"
+        sections: dict[str, list[tuple[str, str]]] = {heading: []}
+        sections |= {name: [] for name in self.sections.values()}
         for param in self.get_params(ctx):
             heading = self.sections.get(str(param.name), heading)
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
-                sections.setdefault(heading, []).append(record)
+                sections[heading].append(record)
         for heading, rows in sections.items():
-            with formatter.section(heading):
-                formatter.write_dl(rows)
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows, col_max=_OPTION_WIDTH)
 
 
 def _choose(ctx: click.Context, _param: click.Parameter, value: str | bool) -> None:

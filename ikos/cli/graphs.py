@@ -135,12 +135,13 @@ class GraphsRequest:
         help="Number of importance samples, with planted components, for each number of "
         "components from 2.")  # fmt: skip
     modulus: int | None = from_option(
-        show_default=None, help="Order q of the group, to compare E[q^C] too."
+        show_default="none", help="Modulus q of the shares, to compare E[q^C] too."
     )
     confidence: float
     workers: int | None
     scheduler: str | None
-    plot: Path | None = from_option(help="Plot the probabilities to a .png, .svg or .pdf file.")
+    plot: Path | None = from_option(help="Plot the probabilities to a .png, .svg or .pdf file. "
+                                     "Needs the extra 'plot'.")  # fmt: skip
     draw: Path | None = from_option(
         type=types.FILE, help="Draw one random graph of up to 100 users and 1,000 edges to a .png, "
         ".svg or .pdf file, a colour for each component.")  # fmt: skip

@@ -44,12 +44,20 @@ VECTOR_KEYS = [
 ]  # fmt: skip
 """The keys of every release of a sum of vectors."""
 
-SECTIONS = {"column": "Values", "by": "Groups", "epsilon": "Privacy", "analysis": "Protocol",
+SECTIONS = {"column": "Values", "lower": "Values", "epsilon": "Privacy", "by": "Groups",
+            "no_header": "Table format", "analysis": "Protocol", "threads": "Where to run",
             "confidence": "Output"}  # fmt: skip
 
-TOGETHER = (
-    "With --by, all groups are one release with one guarantee, which covers the group of a user "
-    "as well as the value. A run for each group instead would publish the number of rows of each."
+TABLE = (
+    "TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such files, or - for "
+    "CSV from standard input. All users, shufflers and the analyzer are simulated here."
+)
+
+PUBLIC = (
+    "The bounds, the groups and the number of rows are public: do not take bounds or groups from "
+    "the data. With --by, all groups are one release with one guarantee; running the command for "
+    "each group instead would publish the number of rows of each. Every further release about the "
+    "same users adds to their privacy loss: 'ikos budget' keeps a total."
 )
 
 
@@ -84,7 +92,9 @@ class GroupsRequest(release.TableRequest):
     by: tuple[str, ...]
     groups: tuple[list[str], ...]
     other: str | None = from_option(
-        metavar="NAME", help="One more group, of all users with other labels."
+        metavar="NAME",
+        show_default="other labels are refused",
+        help="Name of one more group, of all users with other labels.",
     )
 
     @property

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command, clipped
-from ikos.cli.options import from_option, takes
+from ikos.cli.options import check_plot, from_option, takes
 from ikos.cli.output import at_least
 from ikos.cli.types import BINS, BOUND, Number
 from ikos.results.report import Field, Report, values
@@ -33,6 +34,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
     release.LEDGER,
+    release.PLOT,
     Field("choice", "with --max-error or --max-bytes, a line for each protocol, the chosen one "
           "first; else null"),
 ]  # fmt: skip
@@ -47,8 +49,10 @@ Examples
       --categories 0..120 --epsilon 1 --delta 1e-9
 """
 
-SECTIONS = {"column": "Values", "epsilon": "Privacy", "analysis": "Protocol",
-            "confidence": "Output"}  # fmt: skip
+SECTIONS = {"column": "Values", "categories": "Values", "epsilon": "Privacy",
+            "no_header": "Table format", "max_error": "Protocol", "on_out_of_range": "Values",
+            "analysis": "Protocol",
+            "shuffler": "Protocol", "confidence": "Output"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +60,13 @@ class CellsRequest(release.TableRequest):
     """Options that select what is counted."""
 
     categories: list[str] | None
-    other: str | None = from_option(metavar="NAME", help="Count all other values under this name.")
+    other: str | None = from_option(
+        metavar="NAME",
+        show_default="other values are refused",
+        help="Name under which all other values are counted.",
+    )
     bins: tuple[Fraction, ...] | None = from_option(
-        type=BINS, metavar="LIST", help="Edges of numeric bins, e.g. 0,18,65,120; a bin contains "
+        type=BINS, metavar="LIST", help="Edges of bins of numbers, e.g. 0,18,65,120; each contains "
         "its lower edge, and the last one both edges.")  # fmt: skip
     on_out_of_range: str | None
     on_missing: str = from_option(
@@ -68,11 +76,12 @@ class CellsRequest(release.TableRequest):
     )  # fmt: skip
     max_error: Fraction | None = from_option(
         type=Number(above=0),
-        help="Limit on the RMS error of each count; picks the protocol with the fewest bytes.",
+        help="Limit on the root mean squared error of each count: take the protocol with the "
+        "fewest bytes.",
     )
     max_bytes: Fraction | None = from_option(
         type=Number(above=0),
-        help="Limit on the mean bytes per user; picks the protocol with the smallest error.",
+        help="Limit on the mean bytes per user: take the protocol with the smallest error.",
     )
 
 
@@ -81,6 +90,7 @@ class HistogramRequest(groups.BudgetRequest, CellsRequest):
     """Options of histograms."""
 
     confidence: float
+    plot: Path | None
 
     def check(self) -> None:
         """Refuse options that do not go together."""
@@ -116,7 +126,7 @@ class HistogramRequest(groups.BudgetRequest, CellsRequest):
 class HistogramOutcome:
     """A histogram that was released: the source of the values of `KEYS`."""
 
-    source: HistogramRequest
+    request: HistogramRequest
     users: int
     categories: list[str]
     out_of_range: str | None
@@ -126,6 +136,11 @@ class HistogramOutcome:
     choice: list[str] | None
     result: SumResult
     ledger: Ledger | None
+
+    @property
+    def source(self) -> HistogramRequest:
+        """The names of the table and the column."""
+        return self.request
 
     @property
     def guarantee(self) -> Guarantee:
@@ -152,23 +167,27 @@ class HistogramOutcome:
 def command(request: HistogramRequest) -> Report:
     """Release differentially private counts of a column's values.
 
-    The categories or the edges of the bins must not be taken from the data: they are public, as is
-    the number of rows. The guarantee covers all counts together, however many there are. TABLE is
-    as for 'ikos sum', but categories may be strings. By default, each category has a separate
-    private sum; with --max-error or --max-bytes, protocols that send few messages are tried too.
+    Counts the rows in each of the --categories, which may be text, or the --bins of numbers. These
+    are public, as is the number of rows: do not take them from the data. One guarantee covers all
+    counts, however many there are. TABLE is as for 'ikos sum'.
+
+    By default, each category has a separate private sum; with --max-error or --max-bytes, protocols
+    with few messages are tried too.
     """
     from ikos.results.sums import Interval, budget_warnings
     from ikos.statistics import histogram
 
+    check_plot(request.plot)
     request.check()
     labels, cells = _cells(request)
     users, ledger = len(cells), release.opened(request.ledger, request.note)
     names = [*labels, *(["missing"] if request.excluded else [])]
     missing = "refuse" if request.filled and request.bins else request.on_missing
     choice = _choice(request, users, len(names))
-    counts = histogram(
-        cells, labels, ledger=ledger, missing=missing, **request.budget, **request.trust(users)
-    )  # fmt: skip
+    with release.adding_up():
+        counts = histogram(
+            cells, labels, ledger=ledger, missing=missing, **request.budget, **request.trust(users)
+        )
     ends = (end.tolist() for end in counts.private.interval(request.confidence))
     intervals = map(Interval._make, zip(*ends, strict=True))
     estimates = zip(names, counts.private.estimate.tolist(), intervals, strict=True)
@@ -181,7 +200,8 @@ def command(request: HistogramRequest) -> Report:
     title = f"Private counts of {release.named(request.column)}, {users:,} user{'s' * (users != 1)}"
     warnings = budget_warnings(request.epsilon, request.delta, users)
     data = values(KEYS, outcome)
-    return Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+    report = Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+    return release.drawn(report, request.plot, counts)
 
 
 def _choice(request: HistogramRequest, users: int, categories: int) -> list[str] | None:
@@ -201,7 +221,7 @@ def _choice(request: HistogramRequest, users: int, categories: int) -> list[str]
 def _notes(outcome: HistogramOutcome) -> list[str]:
     from ikos.results.text import percent
 
-    request = outcome.source
+    request = outcome.request
     return [
         f"Each interval contains the true count with {percent(outcome.confidence)} confidence. "
         "Nothing is clipped: small counts can come out negative.",

@@ -60,8 +60,8 @@ class MessagesRequest(DomainRequest):
     sparsity: int | None
     sizes: tuple[int, ...] | None
     overhead: int | None = from_option(
-        help="Transport overhead per message in bytes, e.g. 48 for an HPKE envelope; also lists "
-        "the blocks of coordinates that minimize the bytes."
+        help="Bytes that transport adds to each message, e.g. 48 for an HPKE envelope; also lists "
+        "bytes, and the blocks of coordinates that minimize them."
     )
     analysis: str | None = from_option(
         default=None, show_default="all", help="Analysis to list: best, higher_moments, "
@@ -69,7 +69,8 @@ class MessagesRequest(DomainRequest):
     shuffler: str | None = from_option(default=None, show_default="both")
     clear_share: bool | None = from_option(CLEAR_SHARE, default=None, show_default="both")
     plot: Path | None = from_option(
-        help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file."
+        help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file. Needs "
+        "the extra 'plot'."
     )
 
     @property

@@ -165,14 +165,16 @@ def _rows(questions: Sequence[Question]) -> list[CountRow]:
     analyses, settings = request.analyses(), request.settings()
     rows: list[CountRow] = []
     with progress("counting messages") as shown:
-        for number, question in enumerate(questions):
+        done = 0
+        for question in questions:
             answers: list[CountRow] = []
-            for done, analysis in enumerate(analyses, 1):
-                ways = [RowSetting(analysis, *setting) for setting in settings]
-                listed = [row for way in ways for row in question.rows(way)]
+            for analysis in analyses:
+                listed: list[CountRow] = []
+                for setting in settings:
+                    listed += question.rows(RowSetting(analysis, *setting))
+                    done += 1
+                    shown(done, len(questions) * len(analyses) * len(settings))
                 answers += sorted(listed, key=attrgetter("messages"))
-                if shown is not None:
-                    shown(number * len(analyses) + done, len(questions) * len(analyses))
             if not any(row.counts for row in answers):
                 which = "this" if len(questions) == 1 else f"{question.users:,} users"
                 raise click.UsageError(f"no theorem covers {which}: {'; '.join(_reasons(answers))}")

@@ -56,41 +56,39 @@ CLEAR_SHARE = "--clear-share/--no-clear-share"
 _SHARED: dict[str, dict[str, Any]] = {
     "--users": _known(types.WHOLE, "Number of users, e.g. 1000 or 10^6."),
     "--categories": _known(
-        types.LABELS, "Labels, e.g. yes,no or 0..99, quoted as in CSV if they contain commas; or "
-        "@FILE, with one label per line.",
-        metavar="LIST",
+        types.LABELS, "Categories, e.g. yes,no or 0..99, in double quotes if they contain commas; "
+        "or @FILE, with one per line.", metavar="LIST",
     ),
-    "--column": _known(None, "Column of the values: its name, or its number with --no-header.",
+    "--column": _known(None, "Column of the values: its name or, with --no-header, its number.",
                        metavar="NAME"),
-    "--no-header": _flag("The table has no header line."),
+    "--no-header": _flag("The first line is a row: columns have numbers, from 1."),
     "--delimiter": _known(
-        None, r"Cell delimiter of CSV files; \t for tabs.", ",", metavar="CHARACTER",
+        None, r"Character between the cells of CSV; \t for a tab.", ",", metavar="CHARACTER",
         callback=_tab,
     ),
-    "--show-values": _flag(
-        "Let error messages quote values of the table. Use only with your own data."
-    ),
+    "--show-values": _flag("Let error messages quote the table. Only for your own data."),
     "--na": _known(
-        types.LABELS, "Cells that also mean a missing value, e.g. n/a,- or -999. Empty ones do, "
-        "and among numbers NaN, NA, N/A, null and None.", metavar="LIST",
+        types.LABELS, "Further spellings of a missing value, e.g. n/a,- or -999.",
+        "empty cells and, of numbers, NaN, NA, N/A, null, None", metavar="LIST",
     ),
     "--thousands": _known(
-        None, "Character that separates groups of three digits in CSV files, e.g. a comma.",
-        metavar="CHARACTER",
+        None, "Character between groups of three digits in CSV, e.g. a comma.",
+        "numbers with one are refused", metavar="CHARACTER",
     ),
-    "--decimal": _known(click.Choice([".", ","]), "Decimal mark in CSV files.", "."),
+    "--decimal": _known(click.Choice([".", ","]), "Decimal mark in CSV.", "."),
     "--on-missing": _known(
-        types.MISSING, "Refuse missing values; exclude them, where who has a value is protected "
-        "too; or a public number that stands for each.", default="refuse",
+        types.MISSING, "Refuse missing values; leave out their users, whose number is then private "
+        "too; or replace each by this public number.", default="refuse",
         metavar="[refuse|exclude|NUMBER]",
     ),
     "--by": _known(
-        None, "Column of the groups' labels, as --column; if repeated, a group is a combination of "
-        "labels. The groups of users are protected too.", multiple=True, metavar="NAME",
+        None, "Column of group labels: each group has its own results, and the group of a user is "
+        "protected too. Repeat it for combinations of labels.", multiple=True, metavar="NAME",
     ),
     "--groups": _known(
-        types.LABELS, "Public labels of the --by column, written as --categories; repeated for "
-        "each --by.", multiple=True, metavar="LIST",
+        types.LABELS, "Public labels of the --by column, e.g. north,south or 0..9, in double "
+        "quotes if they contain commas; or @FILE, with one per line. Repeat it for each --by.",
+        multiple=True, metavar="LIST",
     ),
     "--on-out-of-range": _known(
         click.Choice(["reject", "clamp"]),
@@ -99,25 +97,29 @@ _SHARED: dict[str, dict[str, Any]] = {
     "--lower": _known(types.BOUND, "Public lower bound of the values."),
     "--upper": _known(types.BOUND, "Public upper bound of the values."),
     "--integers": _flag("The values are integers; nothing is rounded."),
-    "--epsilon": _known(types.EPSILON, "Privacy budget, e.g. 1; smaller is more private."),
+    "--epsilon": _known(
+        types.EPSILON, "Epsilon of the guarantee, e.g. 1; smaller is more private."
+    ),
     "--delta": _known(
-        types.DELTA, "Delta of the guarantee, e.g. 1e-9; choose it far below 1/users."
+        types.DELTA, "Delta of the guarantee, e.g. 1e-9; keep it far below 1/users."
     ),
     "--ledger": _known(
-        types.FILE, "Record the release in this ledger ('ikos budget new') first; refuse it if it "
-        "would exceed the budget.", metavar="FILE",
+        types.FILE, "Record the release in this ledger first, and refuse it if the budget would be "
+        "exceeded; see 'ikos budget'.", "not recorded", metavar="FILE",
     ),
     "--note": _known(None, "Description of the release in the --ledger.", metavar="TEXT"),
     "--min-honest": _known(
-        types.HONEST, "Minimum number of honest users: a count, or a percentage such as 80%.",
-        "100%",
+        types.HONEST, "Minimum number of users who are honest and do not drop out: a count, or a "
+        "percentage such as 80%.", "100%",
     ),
     "--corrupt-shufflers": _known(
-        types.CORRUPT, "Number of parallel shufflers that may collude with the analyzer.",
-        default=0,
+        types.CORRUPT, "Number of parallel shufflers that may collude with the analyzer; each "
+        "costs a message per user.", default=0,
     ),
-    "--precision": _known(types.WHOLE, "Number of steps between the bounds.", CHOSEN),
-    "--modulus": _known(types.MODULUS, "Order of the group of the shares, e.g. 2^32.", CHOSEN),
+    "--precision": _known(
+        types.WHOLE, "Number of steps between the bounds, to which values are rounded.", CHOSEN
+    ),
+    "--modulus": _known(types.MODULUS, "Modulus of the shares, e.g. 2^32.", CHOSEN),
     "--messages": _known(
         types.WHOLE, "Number of messages per user, the clear share included.", CHOSEN
     ),
@@ -128,13 +130,13 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--analysis": _known(
         types.NAME["analysis"],
-        "Analysis that bounds what shuffled messages reveal: best, higher_moments, "
-        "second_moment, balle2020, ghazi2020 or ishai2006; 'ikos messages' lists what each "
-        "proves.", default="best", metavar="NAME",
+        "Proof that bounds what shuffled messages reveal: best, higher_moments, second_moment, "
+        "balle2020, ghazi2020 or ishai2006. 'ikos messages' compares them.",
+        default="best", metavar="NAME",
     ),
-    "--unproved": _flag("Run even without a proven guarantee."),
+    "--unproved": _flag("Run even without a proven guarantee; values may be revealed."),
     "--shuffler": _known(
-        types.NAME["shuffler"], "One shuffler per message, or a single one for all.",
+        types.NAME["shuffler"], "One shuffler for each message of a user, or a single one for all.",
         default="parallel",
     ),
     CLEAR_SHARE: _known(
@@ -148,18 +150,18 @@ _SHARED: dict[str, dict[str, Any]] = {
         types.Whole(1, 1024), "Number of threads; does not affect the result.", "all cores"
     ),
     "--workers": _known(
-        types.Whole(1, 1024),
-        "Number of local Dask processes to use. Needs the extra 'cluster'.",
+        types.Whole(1, 1024), "Run on this many Dask processes, started here. Needs the extra "
+        "'cluster'.", "none",
     ),
     "--scheduler": _known(
-        None, "Address of a Dask scheduler to run on, e.g. tcp://10.0.0.1:8786. Needs the extra "
-        "'cluster'.", metavar="ADDRESS",
+        None, "Run on the Dask cluster of this scheduler, e.g. tcp://10.0.0.1:8786. Needs the "
+        "extra 'cluster'.", "none", metavar="ADDRESS",
     ),
     "--domain": _known(
         click.Choice(["box", "ball", "ternary", "categories"]),
-        "Domain of the vectors. box: each coordinate between bounds; ball: within a Euclidean "
-        "ball; ternary: a few entries of -1 or 1, the rest 0; categories: one answer to each of "
-        "several questions.",
+        "Vectors in a box: each coordinate between --lower and --upper; in a ball: within a "
+        "Euclidean norm of --radius; ternary: --sparsity entries of -1 or 1, the rest 0; "
+        "categories: one answer to each question of --sizes.", "numbers, not vectors",
     ),
     "--dimension": _known(types.Whole(1), "Number of coordinates per vector."),
     "--radius": _known(types.NORM, "Largest Euclidean norm, for --domain ball.", "1"),
@@ -171,12 +173,15 @@ _SHARED: dict[str, dict[str, Any]] = {
         metavar="LIST",
     ),
     "--overhead": _known(
-        types.Whole(), "Transport overhead per message in bytes, e.g. 48 for an HPKE envelope.",
-        metavar="BYTES",
+        types.Whole(), "Bytes that transport adds to each message, e.g. 48 for an HPKE envelope; "
+        "lists bytes too.", "none", metavar="BYTES",
     ),
-    "--plot": {"type": types.FILE},
+    "--plot": _known(
+        types.FILE, "Draw the estimates and their 95 % intervals to a .png, .svg or .pdf file. "
+        "Needs the extra 'plot'.", metavar="FILE",
+    ),
     "--ca": _known(
-        types.FILE, "PEM file of certificate authorities (CAs) to trust instead of the system's.",
+        types.FILE, "PEM file of the certificate authorities (CAs) to trust.", "the system's",
         metavar="FILE",
     ),
 }  # fmt: skip
@@ -230,12 +235,13 @@ def check_plot(path: Path | None, option: str = "--plot") -> None:
     if path is None:
         return
     import ikos.plots.figures  # noqa: F401  (needs matplotlib)
-    from ikos.plots import SUFFIXES
+    from ikos.plots.files import SUFFIXES, check_writable
 
     if path.suffix.lower() not in SUFFIXES:
         raise click.UsageError(f"{option} must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if not path.resolve().parent.is_dir():
         raise click.UsageError(f"{option} must be in a folder that exists, got {str(path)!r}")
+    check_writable(path)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from typing import Any
 
 import click
 
+from ikos.results import text
 from ikos.results.report import Field, Report, printable
 
 SECONDS_PER_LINE = 10.0  # of progress, where there is no terminal
@@ -115,16 +117,12 @@ def styled(stream: Any) -> bool:
 
 def at_least(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded up."""
-    from ikos.results import sums  # slower to import than the help
-
-    return sums.at_least(value, digits)
+    return text.grouped(text.at_least(value, digits))
 
 
 def at_most(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, rounded down."""
-    from ikos.results import sums
-
-    return sums.at_most(value, digits)
+    return text.grouped(text.at_most(value, digits))
 
 
 def power_text(value: int) -> str:
@@ -144,24 +142,40 @@ def plain(value: float) -> str:
     return power_text(value).replace(",", "") if isinstance(value, int) else f"{value:.10g}"
 
 
-def _lines_at_times(label: str) -> Callable[[int, int], None]:
-    """Return a callback that prints the percentage done, but not more often than at times."""
-    last = time.monotonic()
+@contextmanager
+def _lines_at_times(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a callback for the amounts done and in all, and print them at times as a percentage."""
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    # the command's last line, or before the first the begin of its first computation
+    last = meta.setdefault("ikos.last_line", [time.monotonic()])
+    reached, ended = (0, 1), threading.Event()
 
     def report(done: int, whole: int) -> None:
-        nonlocal last
-        if (now := time.monotonic()) - last >= SECONDS_PER_LINE:
-            last = now
+        nonlocal reached
+        reached = done, whole
+
+    def tell() -> None:
+        while not ended.wait(last[0] + SECONDS_PER_LINE - time.monotonic()):
+            last[0] = time.monotonic()
+            done, whole = reached
             say(f"{label}: {100 * done // max(whole, 1)} %")
 
-    return report
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield report
+    finally:
+        ended.set()
+        thread.join()
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback for the amounts done and in all: a bar, or without a terminal lines."""
     if not on_terminal(sys.stderr) or os.environ.get("TERM") == "dumb":
-        yield _lines_at_times(label)
+        with _lines_at_times(label) as report:
+            yield report
         return
     from rich.console import Console
     from rich.progress import Progress

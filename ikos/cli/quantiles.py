@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import CHOSEN, from_option, takes
+from ikos.cli.options import CHOSEN, check_plot, from_option, takes
 from ikos.cli.types import PORTIONS, WHOLE
 from ikos.results.report import Field, Report, values
 
@@ -19,6 +20,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     *groups.KEYS,
     release.LEDGER,
+    release.PLOT,
 ]  # fmt: skip
 
 COLUMNS = [
@@ -47,12 +49,13 @@ class QuantilesRequest(groups.NumbersRequest):
 
     q: tuple[float, ...] = from_option(
         type=PORTIONS, default="0.25,0.5,0.75", metavar="LIST",
-        help="The quantiles: 0.5 is the median.",
+        help="The quantiles, between 0 and 1: 0.5 is the median.",
     )  # fmt: skip
     bins: int | None = from_option(
         type=WHOLE, help="Number of bins between the bounds.", show_default=CHOSEN
     )
     confidence: float
+    plot: Path | None
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,16 @@ class QuantilesOutcome(groups.Outcome):
 
 @click.command(
     "quantiles", cls=Command, epilog=EXAMPLES, keys=KEYS, columns=COLUMNS,
-    sections=groups.SECTIONS | {"q": "Quantiles"},
+    sections={"q": "Quantiles", **groups.SECTIONS},
     help=f"""Release differentially private quantiles of a table column.
 
-    The quartiles by default, all of one release. They are found among bins between the bounds:
-    one for each integer with --integers, up to 1024 of them, and otherwise 32 to 1024 of equal
-    width. TABLE is as for 'ikos sum'. The bounds, the bins and the groups must not be taken from
-    the data: they are public, as is the number of rows. {groups.TOGETHER} Groups need some 200
-    users each to say much.""",
+    By default the quartiles; all quantiles are of one release. Intervals end at the edges of
+    equal bins between the bounds: one for each integer with --integers, but at most 1,024, and
+    otherwise 32 to 1,024, the more the more users. Groups need some 200 users each.
+
+    {groups.TABLE}
+
+    {groups.PUBLIC}""",
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
@@ -90,9 +95,11 @@ def command(request: QuantilesRequest) -> Report:
     from ikos.results.sums import Interval
     from ikos.statistics import quantiles
 
+    check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
     values_read, arguments = request.arguments()
-    found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
+    with release.adding_up():
+        found = quantiles(values_read, request.q, bins=request.bins, ledger=ledger, **arguments)
     results = found if request.by else {None: found}
     rows = []
     for group, result in results.items():
@@ -105,7 +112,8 @@ def command(request: QuantilesRequest) -> Report:
     outcome = QuantilesOutcome(
         request, request.confidence, result.private, ledger, bins=result.bins
     )
-    return Report(
+    report = Report(
         f"Private quantiles of {request.which}", COLUMNS, rows, outcome.notes,
         values(KEYS, outcome), outcome.warnings,
     )  # fmt: skip
+    return release.drawn(report, request.plot, found)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from ikos.cli.options import check_bounds, from_option
-from ikos.cli.output import plain, power_text, progress
+from ikos.cli.output import plain, power_text, print_report, progress
 from ikos.cli.types import TABLE, check_labels
-from ikos.results.report import Field, digits
+from ikos.results.report import Field, Report, digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ikos.data.tables import Column
     from ikos.results.guarantees import Guarantee, SecureGuarantee
     from ikos.results.sums import Cost, Interval
+    from ikos.results.tables import Tabular
     from ikos.sums import PrivateSum, SecureSum
     from ikos.sums.ledger import Ledger
     from ikos.transports import Transport
@@ -35,9 +35,11 @@ TABLE_KEYS = [
     Field("proved", "whether there is a proof", value="guarantee.proved"),
     Field("cost", "users, messages_per_user, bits_per_message"),
 ]
+"""The keys of every release's JSON object; integers of 2^53 or more are strings of digits."""
+
 LEDGER = Field("ledger", "the --ledger in which the release is recorded; or null",
                value="ledger.path")  # fmt: skip
-"""The keys of every release's JSON object; integers of 2^53 or more are strings of digits."""
+PLOT = Field("plot", "the file that was written, or null", value="request.plot")
 
 SUM_KEYS = [
     *TABLE_KEYS,
@@ -66,15 +68,10 @@ class Estimate:
     interval: Interval
 
     def __str__(self) -> str:
-        """Return the number to three digits of its uncertainty."""
-        from ikos.results.text import figures
+        """Return the number to the digits of its interval."""
+        from ikos.results.intervals import rounded
 
-        if math.isnan(self.value):
-            return "none"
-        scale = (self.interval.high - self.interval.low) / 2
-        if all(float(one).is_integer() for one in (self.value, *self.interval)):
-            scale = max(scale, 100.0)  # no decimals
-        return figures(self.value, scale)
+        return rounded(self.value, self.interval)
 
     def low(self) -> str:
         """Return the lower end of the interval, rounded outwards."""
@@ -323,6 +320,29 @@ def opened(file: Path | None, note: str | None = None) -> Ledger | None:
     if file is None and note is not None:
         raise click.UsageError("--note needs --ledger")
     return None if file is None else Ledger(file).noted(note or "")
+
+
+@contextmanager
+def adding_up() -> Iterator[None]:
+    """Show the progress of the sums that are run meanwhile."""
+    from ikos.primitives.concurrency import reporting
+
+    with progress("adding up shares") as shown, reporting(shown):
+        yield
+
+
+def drawn(report: Report, path: Path | None, result: Tabular, *quantities: str) -> Report:
+    """Return a report after drawing its figure, if there is a ``path`` for it."""
+    if path is not None:
+        from ikos.plots import save
+
+        try:
+            save(result.plot(*quantities), path)
+        except (ValueError, MemoryError, OSError):
+            # the result is released, and is not lost with its figure
+            print_report(replace(report, data={**report.data, "plot": None}))
+            raise
+    return report
 
 
 @contextmanager

@@ -46,7 +46,9 @@ class ServeRequest:
         type=Whole(high=65535), show_default="the task's",
         help="Port to listen on; 0 for any free port.")  # fmt: skip
     certificate: Path | None = from_option(
-        type=FILE, help="PEM file with the certificate and its chain."
+        type=FILE,
+        show_default="none: http, on this machine only",
+        help="PEM file with the certificate and its chain.",
     )
     private_key: Path | None = from_option(
         type=FILE, help="PEM file with the private key of the certificate."

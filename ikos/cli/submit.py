@@ -76,10 +76,10 @@ class SubmitRequest:
         type=Whole(), show_default="the one that is open",
         help="Number of the window, from 0, if the task has several.")  # fmt: skip
     max_epsilon: Fraction | None = from_option(
-        type=EPSILON, help="Refuse a task whose epsilon is larger than this."
+        type=EPSILON, show_default="any", help="Refuse a task whose epsilon is larger than this."
     )
     max_delta: Fraction | None = from_option(
-        type=DELTA, help="Refuse a task whose delta is larger than this."
+        type=DELTA, show_default="any", help="Refuse a task whose delta is larger than this."
     )
     store: Path | None = from_option(
         type=FOLDER, metavar="FOLDER", show_default="'reports', next to the task",

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import CLEAR_SHARE, connected, from_option, takes
-from ikos.cli.output import plain, progress
+from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes
+from ikos.cli.output import plain
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
 
@@ -46,13 +47,12 @@ KEYS = [
     *groups.fields("count", "with --on-missing exclude and without --by, "),
     *groups.fields("missing", "without --by, "),
     release.LEDGER,
+    release.PLOT,
     Field("not_private", "with --show-true, the true values: true_sum, true_mean, sum_error, "
           "clamped_values, true_sum_before_clamping; else null"),
 ]  # fmt: skip
 
 NUMBERS = ("count", "sum", "mean", "missing")
-
-SECTIONS = groups.SECTIONS | {"threads": "Where to run"}
 
 EXAMPLES = """\b
 Examples
@@ -77,6 +77,7 @@ class PrivateSumRequest(groups.NumbersRequest):
     workers: int | None
     scheduler: str | None
     confidence: float
+    plot: Path | None
     show_true: bool = from_option(
         is_flag=True, help="Also print the true values, which are NOT private."
     )
@@ -161,10 +162,8 @@ def _released(request: PrivateSumRequest) -> PrivateOutcome:
         users, column = release.read(source.values, rule, truth)
         protocol = request.protocol(users)
         release.check_proved(protocol, unproved=request.unproved)
-        with progress("adding up shares") as shown:
-            result = protocol.run(
-                column, threads=request.threads, cluster=cluster, ledger=ledger, progress=shown
-            )
+        with release.adding_up():
+            result = protocol.run(column, threads=request.threads, cluster=cluster, ledger=ledger)
     return PrivateOutcome(
         source, rule, users, protocol, result.guarantee, result.cost, request, result, ledger,
         truth,
@@ -208,40 +207,44 @@ def _released_together(request: PrivateSumRequest, quantities: str) -> Report:
     request.check_together()
     ledger = release.opened(request.ledger, request.note)
     values_read, arguments = request.arguments()
-    result = mean(values_read, **arguments, ledger=ledger)
-    return groups.report(
+    with release.adding_up():
+        result = mean(values_read, **arguments, ledger=ledger)
+    shown = (*quantities.split(" and "), "count", "missing")
+    report = groups.report(
         request, result, "sum", NUMBERS, KEYS, title=quantities, confidence=request.confidence,
-        ledger=ledger, shown=(*quantities.split(" and "), "count", "missing"),
+        ledger=ledger, shown=shown,
     )  # fmt: skip
+    return release.drawn(report, request.plot, result, *(shown[:-1] if request.by else shown))
 
 
 def _command(name: str, quantities: str) -> click.Command:
     """Return the command that releases a sum or a mean."""
 
     @click.command(
-        name, cls=Command, sections=SECTIONS, keys=KEYS,
+        name, cls=Command, sections=groups.SECTIONS, keys=KEYS,
         columns=[*release.COLUMNS, *groups.columns(*NUMBERS)], epilog=EXAMPLES.format(name),
         help=f"""Release a differentially private {quantities} of a table column.
 
-        TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such files, or - for
-        CSV from standard input. All users, shufflers and the analyzer are simulated here, or on a
-        cluster. The bounds and the groups must not be taken from the data: they are public, as is
-        the number of rows. {groups.TOGETHER} Every further release about the same users adds to
-        their privacy loss.""",
+        {groups.TABLE}
+
+        {groups.PUBLIC}""",
     )  # fmt: skip
     @release.of_table
     @release.nothing_released()
     @takes(PrivateSumRequest)
     def command(request: PrivateSumRequest) -> Report:
+        check_plot(request.plot)
         if request.by or request.excluded or request.groups or request.other is not None:
             return _released_together(request, quantities)
         outcome = _released(request)
         proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
         title = f"{proved} {quantities} of {outcome.source.which}"
+        drawn = quantities.split(" and ")
         estimates = {"sum": outcome.sum, "mean": outcome.mean}
-        rows = [estimates[quantity] for quantity in quantities.split(" and ")]
+        rows = [estimates[one] for one in drawn]
         data = values(KEYS, outcome)
-        return Report(title, release.COLUMNS, rows, _notes(outcome), data, _warnings(outcome))
+        report = Report(title, release.COLUMNS, rows, _notes(outcome), data, _warnings(outcome))
+        return release.drawn(report, request.plot, outcome.result, *drawn)
 
     return command
 
@@ -317,7 +320,7 @@ class ExactRequest(release.BoundedRequest):
 
     lower: int = from_option(type=INTEGER, default=0)
     upper: int = from_option(type=INTEGER, required=True)
-    sigma: Fraction = from_option(type=SIGMA, default="80", help="Security level in bits, e.g. 80.")
+    sigma: Fraction = from_option(type=SIGMA, default="80", help="Security level sigma in bits.")
     min_honest: int | Fraction | None
     corrupt_shufflers: int
     modulus: int | None = from_option(show_default="large enough for every sum")
@@ -382,7 +385,9 @@ class ExactOutcome(release.SumOutcome):
 
 @click.command(
     "secure-sum", cls=Command, epilog=EXACT_EXAMPLES, keys=EXACT_KEYS, columns=EXACT_COLUMNS,
-    sections=SECTIONS | {"sigma": "Security", "modulus": "Protocol", "format": "Output"},
+    sections={"column": "Values", "lower": "Values", "sigma": "Security",
+              "no_header": "Table format", "modulus": "Protocol", "threads": "Where to run",
+              "format": "Output"},
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
@@ -394,18 +399,16 @@ def command_secure_sum(request: ExactRequest) -> Report:
     probability of 2^-sigma, nothing else. The sum itself is NOT
     differentially private: for that, use 'ikos sum'.
 
-    TABLE is CSV (also .gz) or Parquet with one row per user, a folder of such
-    files, or - for CSV from standard input. All users, shufflers and the
-    analyzer are simulated here. The bounds must not be taken from the data:
-    they are public, as is the number of rows.
+    TABLE is as for 'ikos sum'. The bounds and the number of rows are public:
+    do not take bounds from the data.
     """
     rule = release.Rule.of(request, exact=True)
     source = request.source(integers=True)
     users, column = release.read(source.values, rule)
     protocol = request.protocol(users)
     release.check_proved(protocol, unproved=request.unproved)
-    with progress("adding up shares") as shown:
-        shifted = protocol.run(column, threads=request.threads, progress=shown)
+    with release.adding_up():
+        shifted = protocol.run(column, threads=request.threads)
     outcome = ExactOutcome(
         source, rule, users, protocol, protocol.guarantee, protocol.cost(),
         shifted + users * request.lower, request.sigma,

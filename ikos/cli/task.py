@@ -149,25 +149,25 @@ class TaskRequest:
     )
     transport: str = from_option(
         type=click.Choice(["shares", "masks", "frequencies"]), default="shares",
-        help="Messages of clients: shares of their values; masked vectors, with shares of the "
-        "masks' keys: the fewest bytes from thousands of coordinates on, under an assumption; or, "
-        "for --categories, their category among random ones: the fewest bytes, with more error and "
-        "one shuffler that must be trusted.",
+        help="What clients send: shares of their values; masked vectors, and shares of the masks' "
+        "keys: the fewest bytes for thousands of coordinates, under an assumption; or, for "
+        "--categories, their category among random ones: the fewest bytes, with more error and one "
+        "trusted shuffler.",
     )  # fmt: skip
     set_size: int | None = from_option(
-        type=Whole(1), show_default="1", help="For frequencies, categories per message: larger "
-        "sets take fewer random messages for large numbers of categories, and add error.",
+        type=Whole(1), show_default="1", help="Categories per message, for frequencies: more take "
+        "fewer messages where there are many categories, and add error.",
     )  # fmt: skip
     layout: str | int | None = from_option(
         type=types.BlockLength(["separate", "group", "blocks"]), metavar="LAYOUT",
-        show_default="separate", help="For shares, coordinates of a vector per envelope: one "
-        "(separate), all (group), a number, or blocks: the longest that the given shufflers "
-        "support or, without addresses, those that minimize the bytes.")  # fmt: skip
+        show_default="separate", help="Coordinates per envelope, for shares of vectors: one "
+        "(separate), all (group), a number, or blocks: as many as the given shufflers support or, "
+        "without addresses, as minimize the bytes.")  # fmt: skip
     epsilon: Fraction = from_option(required=True)
     delta: Fraction = from_option(required=True)
     ledger: Path | None = from_option(
         help="Ledger ('ikos budget new') in which the analyzer records each release first; it "
-        "stops a release that would exceed the budget."
+        "stops one that would exceed the budget."
     )
     note: str | None = from_option(help="Description of the releases in the --ledger.")
     min_honest: int | Fraction = from_option(
@@ -182,18 +182,23 @@ class TaskRequest:
     kem: str | None = from_option(
         type=click.Choice(["mlkem768-x25519", "x25519"]),
         show_default="mlkem768-x25519, if available here",
-        help="KEM of the envelopes. x25519 envelopes are 1,088 bytes shorter, but a quantum "
-        "computer could decrypt them.",
+        help="Key exchange of the envelopes. Those of x25519 are 1,088 bytes shorter, but a "
+        "quantum computer could decrypt them.",
     )
     shufflers: tuple[str, ...] = from_option(
         "--shuffler", type=str, default=None, multiple=True, metavar="URL", help="Address of a "
         "shuffler (https, or http on this machine); repeat for each shuffler.")  # fmt: skip
-    analyzer: str | None = from_option(metavar="URL", help="Address of the analyzer.")
+    analyzer: str | None = from_option(
+        metavar="URL", help="Address of the analyzer, likewise; needed unless --dry-run."
+    )
     opens: datetime | None = from_option(
         type=types.MOMENT, metavar="TIME", show_default="now",
         help="When the first window opens, e.g. 2026-01-31T12:00:00Z.")  # fmt: skip
     closes: datetime | None = from_option(
-        type=types.MOMENT, metavar="TIME", help="When the first window closes."
+        type=types.MOMENT,
+        metavar="TIME",
+        show_default="after --hours",
+        help="When the first window closes.",
     )
     hours: float | None = from_option(
         type=types.POSITIVE, show_default="24",
@@ -204,7 +209,9 @@ class TaskRequest:
     keys: int | None = from_option(
         type=Whole(1), show_default="one per window", help="Number of the analyzer's key pairs, "
         "each for consecutive windows; a private key is erased when they are over.")  # fmt: skip
-    output: Path | None = from_option(type=types.FOLDER, metavar="FOLDER", help="Folder to create.")
+    output: Path | None = from_option(
+        type=types.FOLDER, metavar="FOLDER", help="Folder to create; needed unless --dry-run."
+    )
     dry_run: bool = from_option(
         is_flag=True, help="Show what is needed without writing anything; addresses are optional."
     )

@@ -151,7 +151,11 @@ class OnMissing(click.Choice):  # type: ignore[type-arg]
         """Return the word or the number."""
         if str(value)[:1] in "+-.0123456789":
             return BOUND.convert(value, param, ctx)
-        return super().convert(value, param, ctx)
+        if value not in self.choices:
+            self.fail(
+                f"{clipped(value)} is not one of 'refuse', 'exclude', or a number", param, ctx
+            )
+        return value
 
 
 class Numbers(click.ParamType):  # type: ignore[type-arg]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import takes
+from ikos.cli.options import check_plot, takes
 from ikos.results.report import Field, Report
 
 NUMBERS = ("count", "sum", "mean", "variance", "missing")
@@ -25,6 +26,7 @@ KEYS = [
     Field("confidence", "confidence level of the intervals"),
     *groups.KEYS,
     release.LEDGER,
+    release.PLOT,
 ]  # fmt: skip
 
 EXAMPLES = """\b
@@ -41,6 +43,7 @@ class VarianceRequest(groups.ValuesRequest):
     """Options of variances."""
 
     confidence: float
+    plot: Path | None
 
 
 @click.command(
@@ -48,9 +51,11 @@ class VarianceRequest(groups.ValuesRequest):
     columns=[*release.COLUMNS, *groups.columns(*NUMBERS)],
     help=f"""Release a differentially private variance and mean of a table column.
 
-    The variance has the denominator n, the number of users. TABLE is as for 'ikos sum'. The bounds
-    and the groups must not be taken from the data: they are public, as is the number of rows.
-    {groups.TOGETHER}""",
+    The variance has the denominator n, the number of users.
+
+    {groups.TABLE}
+
+    {groups.PUBLIC}""",
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
@@ -59,10 +64,14 @@ def command(request: VarianceRequest) -> Report:
     """Release a variance."""
     from ikos.statistics import variance
 
+    check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
     values, arguments = request.arguments()
-    return groups.report(
-        request, variance(values, **arguments, ledger=ledger), "variance", NUMBERS, KEYS,
-        title="variance", confidence=request.confidence, ledger=ledger,
+    with release.adding_up():
+        result = variance(values, **arguments, ledger=ledger)
+    report = groups.report(
+        request, result, "variance", NUMBERS, KEYS, title="variance",
+        confidence=request.confidence, ledger=ledger,
         shown=("variance", "mean", "count", "missing"),
     )  # fmt: skip
+    return release.drawn(report, request.plot, result, "variance", "mean")

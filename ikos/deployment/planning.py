@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from fractions import Fraction
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ikos._validation import InvalidType, InvalidValue, choice, quote
@@ -13,13 +14,16 @@ from ikos.deployment.protocols import TERMS
 from ikos.deployment.shares import NUMBERS
 from ikos.deployment.task_fields import words_of
 from ikos.deployment.terms import Wanted
-from ikos.results.report import Field, Report
-from ikos.results.text import at_least
+from ikos.results.report import Field, Report, cell
+from ikos.results.text import at_least, grouped
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
 
-COLUMNS = [Field("name", "one of the keys", ""), Field("value", "that of the key", "value")]
+COLUMNS = [
+    Field("name", "one of the keys", ""),
+    Field("value", "that of the key", "value", text=itemgetter("text")),
+]
 _REPORT_BYTES = 96  # on disk beside its part: twice its id, and twice the digest of its token
 _PROMISED = ("min_honest", "corrupt_clients", "corrupt_shufflers")
 _GUARANTEED = ("epsilon", "delta", "theorem", "conditions")
@@ -121,12 +125,14 @@ def report_of(task: Task) -> Report:
         f"{task.corrupt_clients:,} may be dishonest.",
         "The root mean squared error of the sum"
         + f" (of all {dimension:,} coordinates together)" * (dimension > 1)
-        + f" is at most {at_least(data['root_mse'], 4)}.",
+        + f" is at most {grouped(at_least(data['root_mse'], 4))}.",
     ]
     if task.windows > 1:
         notes.append(
             f"Each of {task.windows:,} windows of {timedelta(seconds=task.period)} has its own "
             "result, and spends this budget again on those who report in it."
         )
-    rows = [{"name": name, "value": value} for name, value in shown.items()]
+    texts = {name: cell(value) for name, value in shown.items()}
+    texts |= {"domain": words_of(task.domain, cell), "modulus": cell(task.modulus)}
+    rows = [{"name": key, "value": value, "text": texts[key]} for key, value in shown.items()]
     return Report(f"Task {task.name}", COLUMNS, rows, notes, data)

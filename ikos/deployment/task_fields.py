@@ -149,9 +149,9 @@ Bytes = Annotated[
 Nonce = Annotated[Bytes, Len(NONCE_BYTES, NONCE_BYTES)]
 
 
-def words_of(domain: Domain) -> str:
-    """Return a domain as in a list of values."""
-    parts = [f"{name} {value}" for name, value in domain.parameters.items()]
+def words_of(domain: Domain, show: Callable[[Any], str] = str) -> str:
+    """Return a domain as in a list of values, each shown by a function."""
+    parts = [f"{name} {show(value)}" for name, value in domain.parameters.items()]
     return f"{_KINDS[type(domain)]}: {', '.join(parts)}"
 
 

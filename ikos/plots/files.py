@@ -24,12 +24,8 @@ _METADATA: dict[str, dict[str, str | None]] = {
 
 
 @contextlib.contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Yield a temporary file in the same folder, renamed to ``path`` once it is complete.
-
-    Links are followed, and the folder must exist. After an exception, an existing file under this
-    name is unchanged.
-    """
+def _temporary(path: Path) -> Iterator[Path]:
+    """Yield the name of a new file in the same folder, which is removed if it is still there."""
     target = Path(os.path.realpath(path))
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISREG(os.stat(target).st_mode):
@@ -38,9 +34,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
     temporary = target.with_name(f".ikos-{secrets.token_hex(8)}")
     try:
-        with temporary.open("xb") as file:
-            yield file
-        temporary.replace(target)
+        yield temporary
     except OSError as error:
         if str(error.filename) != str(temporary):
             raise
@@ -48,6 +42,25 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """Yield a temporary file in the same folder, renamed to ``path`` once it is complete.
+
+    Links are followed, and the folder must exist. After an exception, an existing file under this
+    name is unchanged.
+    """
+    with _temporary(path) as temporary:
+        with temporary.open("xb") as file:
+            yield file
+        temporary.replace(os.path.realpath(path))
+
+
+def check_writable(path: Path) -> None:
+    """Raise the `OSError` of `written_whole` where no file can be written, and write none."""
+    with _temporary(path) as temporary:
+        temporary.touch(exist_ok=False)
 
 
 def save(figure: Figure, path: Path) -> None:

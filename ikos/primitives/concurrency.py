@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice, starmap
 from typing import Any, TypeVar
 
@@ -19,6 +21,9 @@ __all__ = ["Interrupted"]
 
 Progress = Callable[[int, int], None]
 """Called with the amounts done and in all, as work goes on."""
+
+reported: ContextVar[Progress | None] = ContextVar("reported", default=None)
+"""Where sums report their progress that are not told where: they may be run by other functions."""
 
 _WORKERS = 64  # assumed for an executor that does not reveal its number of workers, such as Dask's
 
@@ -43,6 +48,16 @@ class Interrupted(KeyboardInterrupt):
         if not self.trials:
             return f"interrupted {self.what}"
         return f"interrupted after {self.done:,} of {self.trials:,} {self.what}"
+
+
+@contextmanager
+def reporting(progress: Progress) -> Iterator[None]:
+    """Report the progress of all sums that are run meanwhile."""
+    token = reported.set(progress)
+    try:
+        yield
+    finally:
+        reported.reset(token)
 
 
 class Scratch(threading.local):

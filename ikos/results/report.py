@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ikos.results.conditions import Condition
+from ikos.results.text import grouped
 
 __all__ = ["FORMATS", "VERSION", "Field", "Report"]
 
@@ -51,7 +52,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if value.bit_length() <= 1024 else f"({value.bit_length():,} bits)"
-    return f"{value:,.6g}" if isinstance(value, (float, Fraction)) else str(value)
+    return grouped(f"{value:.6g}") if isinstance(value, (float, Fraction)) else str(value)
 
 
 @dataclass(frozen=True)

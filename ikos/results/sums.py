@@ -13,8 +13,9 @@ from ikos._validation import InvalidValue, flag, number
 from ikos.results.error import SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.intervals import Interval, shown
+from ikos.results.report import cell
 from ikos.results.tables import CONFIDENCE, EstimateTable, Tabular
-from ikos.results.text import Printed, at_least, at_most, figures
+from ikos.results.text import Printed, at_least, at_most, figures, grouped
 
 __all__ = ["Cost", "Interval", "SumResult", "at_least", "at_most", "footer", "shown"]
 
@@ -22,7 +23,7 @@ _LIKELY_WRAP = 1e-6  # a wrap-around probability that default parameters never r
 
 
 def _counted(number: float, what: str) -> str:
-    return f"{number:,.6g} {what}{'s' * (number != 1)}"
+    return f"{cell(number)} {what}{'s' * (number != 1)}"
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class SumResult(Tabular):
             lines = [
                 f"sum       {shown(self.estimate, self.interval())}",
                 f"mean      {shown(self.mean(), self.mean_interval())}",
-                f"error     {at_least(whole, 4)} (sum, root mean square, at most)",
+                f"error     {grouped(at_least(whole, 4))} (sum, root mean square, at most)",
             ]
             return "\n".join((*lines, *end))
         scale = max(each, 100.0) if self.error.integers else each  # integers have no decimals
@@ -227,7 +228,7 @@ class SumResult(Tabular):
         more = ", ..." * (self.estimate.size > 4)
         lines = [
             f"sum       ({some}{more}), {self.estimate.size:,} coordinates",
-            f"error     {at_least(whole, 4)} (Euclidean norm, root mean square, at most); "
-            f"{at_least(each, 4)} at most for any one coordinate",
+            f"error     {grouped(at_least(whole, 4))} (Euclidean norm, root mean square, at most); "
+            f"{grouped(at_least(each, 4))} at most for any one coordinate",
         ]
         return "\n".join((*lines, *end))

@@ -50,12 +50,30 @@ def percent(confidence: float) -> str:
     return f"{at_most(100 * Fraction(repr(confidence)), 6)} %"
 
 
+def grouped(text: str) -> str:
+    """Return the text of a number with its thousands separated, below 10^9 without an exponent.
+
+    Examples
+    --------
+    >>> grouped("1.426e+05"), grouped("12345.50"), grouped("1e+09"), grouped("1e-08")
+    ('142,600', '12,345.50', '1e+09', '1e-08')
+    """
+    number = Decimal(text)
+    if not number.is_finite() or ("e" in text and not 1 <= number.copy_abs() < 10**9):
+        return text
+    return f"{number:,f}"
+
+
 def figures(value: float, scale: float, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Return a number to three significant digits of ``scale``, its uncertainty.
+    """Return a number to three significant digits of ``scale``, its uncertainty, for people.
 
     Without a scale (0 or infinite), or if it is far smaller than the number, all digits of the
     double are kept.
     """
+    return grouped(_figures(value, scale, rounding))
+
+
+def _figures(value: float, scale: float, rounding: str) -> str:
     short = f"{value:.10g}"
     double = short if float(short) == value else repr(float(value)).removesuffix(".0")
     if not (math.isfinite(value) and 0 < scale < math.inf):

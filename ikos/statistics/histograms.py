@@ -27,6 +27,7 @@ from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
 from ikos.results.tables import EstimateTable, Results
+from ikos.results.text import grouped
 from ikos.statistics.labels import (
     NO_GROUP,
     UsersGroups,
@@ -75,7 +76,7 @@ class Histogram(Release):
         return EstimateTable(("category",), [(label,) for label in self.categories], counts)
 
     def _lines(self) -> list[str]:
-        each = at_least(math.sqrt(self.private.error.coordinate.mean_square), 4)
+        each = grouped(at_least(math.sqrt(self.private.error.coordinate.mean_square), 4))
         return [*self._listed(), f"error     {each} for each count (root mean square, at most)"]
 
     def _listed(self) -> list[str]:

@@ -11,7 +11,7 @@ from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, 
 from ikos.counts import MessageCount
 from ikos.counts.vectors import MASKED
 from ikos.data.reading import Participation, Reader, Values
-from ikos.primitives.concurrency import Progress
+from ikos.primitives.concurrency import Progress, reported
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.sums import Cost
 from ikos.sums.ledger import Ledger, enter_run
@@ -230,6 +230,7 @@ class Sum(ABC, Generic[_T]):
             `Interrupted`; nothing was released.
         """
         source = secure(rng)
+        progress = progress or reported.get()
         if cluster is not None:
             if threads is not None:
                 raise InvalidValue("threads", f"must be None with cluster=, got {threads!r}")

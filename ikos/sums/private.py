@@ -30,7 +30,7 @@ from ikos.results.conditions import PROMISED, pseudorandom, reports
 from ikos.results.error import NoisySum, SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.sums import SumResult, footer
-from ikos.results.text import at_least
+from ikos.results.text import at_least, grouped
 from ikos.sums.base import Sum, chosen_recipe, participation
 from ikos.transports import Recipe, Shuffled
 from ikos.transports.base import Need, Totals
@@ -213,7 +213,7 @@ class _Private(Sum[SumResult]):
         return f"{self.domain}, precision={self.precision}"
 
     def __str__(self) -> str:
-        error = at_least(math.sqrt(self.mse), 4)
+        error = grouped(at_least(math.sqrt(self.mse), 4))
         which = "sum, " * self.reader.scalar
         error = f"error     {error} ({which}root mean square, at most)"
         return "\n".join((self._title, error, *footer(self.guarantee, str(self.cost()), self.n)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from dataclasses import dataclass
 
@@ -33,7 +32,7 @@ class Outcome:
 def run(monkeypatch, capsys):
     """Run a command line and return its outcome; one that succeeds unless told."""
     # on a slow machine a command may take long enough for lines of progress
-    monkeypatch.setattr(output, "SECONDS_PER_LINE", math.inf)
+    monkeypatch.setattr(output, "SECONDS_PER_LINE", 10_000)
 
     def run(*arguments, status=0, warning=None):
         monkeypatch.setattr(sys, "argv", ["ikos", *map(str, arguments)])

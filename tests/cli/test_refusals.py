@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import click
 import pytest
 from command_lines import once
 
-from ikos import InvalidType, InvalidValue
+from ikos import InvalidType, InvalidValue, Ledger
 from ikos.cli import errors
 
 SUM = ("sum", "people.csv", "--column", "age", "--lower", "0", "--upper", "100", "--epsilon", "1",
@@ -184,6 +186,12 @@ def test_what_is_missing_is_named(refused, line):
         assert refused(*head, *rest) == f"missing option '{name}'"
 
 
+DRAWN = [
+    SUM, ("mean", *SUM[1:]), (*MEANS, "--groups", "p1,p2", "--other", "p"), QUANTILES,
+    (*COUNTS, "--bins", "0,50,99"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("extra", ["pyarrow", "matplotlib"])
 def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
     monkeypatch.setitem(sys.modules, extra, None)
@@ -191,8 +199,9 @@ def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
         for name in list(sys.modules):
             if name.startswith("matplotlib.") or name == "ikos.plots.figures":
                 monkeypatch.delitem(sys.modules, name)
-        said = refused(*SECURE, "--plot", tmp_path / "x.png")
-        assert "pip install 'ikos[plot]'" in said
+        for line in (SECURE, *DRAWN):  # before any table is read
+            said = refused(*line, "--plot", tmp_path / "x.png")
+            assert "pip install 'ikos[plot]'" in said
     else:
         path = tmp_path / "x.parquet"
         path.write_bytes(b"PAR1")
@@ -200,6 +209,32 @@ def test_extras_that_are_missing(refused, tmp_path, monkeypatch, extra):
         for more in (("--delimiter", ";"), ("--no-header", "--column", "1")):
             said = refused(*once("sum", path, *SUM[2:], *more))
             assert said == f"{more[0]} must be left out for {str(path)!r}, which is not a CSV file"
+
+
+def denied(path, **_):
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+@pytest.mark.parametrize("line", DRAWN, ids=lambda line: f"{line[0]}-{len(line)}")
+def test_figures_that_cannot_be_written_are_refused_before_a_release(
+    refused, people, monkeypatch, line
+):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(people.parent)
+    ledger = Ledger.new("survey.ledger", 2, Fraction(1, 10**5))
+    (people.parent / "folder.png").mkdir()
+    (people.parent / "null.png").symlink_to("/dev/null")
+    for path, said in (
+        ("x.txt", "--plot must end in .png, .svg, .pdf"), ("none/x.png", "a folder that exists"),
+        ("folder.png", "is a directory"), ("null.png", "not a regular file"),
+    ):  # fmt: skip
+        assert said in refused(*line, "--plot", path, "--ledger", "survey.ledger")
+    before = sorted(people.parent.iterdir())
+    monkeypatch.setattr(Path, "touch", denied)
+    said = refused(*line, "--plot", "x.png", "--ledger", "survey.ledger")
+    assert said == "'x.png': permission denied"
+    assert sorted(people.parent.iterdir()) == before
+    assert ledger.entries == ()
 
 
 def test_parameters_are_options():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shlex
 from fractions import Fraction
 
@@ -10,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ikos import PrivateSum, SecureSum
+from ikos import Ledger, PrivateSum, SecureSum
+from ikos.cli import main
 from ikos.data.datasets import load_anes96
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
@@ -364,6 +366,62 @@ class TestHistogram:
         given = ("--categories", "yes", "--other", "x", *trust)
         conditions = run("histogram", votes, *self.COUNT, *given).json["guarantee"]["conditions"]
         assert any("500 of 1,000" in condition for condition in conditions)
+
+
+class TestFigures:
+    BY = ("--by", "name", "--groups", "p1,p2", "--other", "rest")
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("line", "panels"),
+        [
+            (("sum", *AGE), ["sum", "mean"]),
+            (("mean", *AGE), ["mean"]),
+            (("sum", *AGE, *BY), ["sum", "mean", "count"]),
+            (("mean", *AGE, "--on-missing", "exclude"), ["mean", "count", "missing"]),
+            (("histogram", "--column", "age", "--bins", "0,50,99", *BUDGET), ["count"]),
+            (("quantiles", *AGE), ["value"]),
+            (("quantiles", *AGE, *BY), ["value"]),
+        ],
+    )
+    def test_they_show_what_is_printed(self, run, people, tmp_path, monkeypatch, line, panels):
+        figure = pytest.importorskip("matplotlib.figure").Figure
+        real, drawn = figure.savefig, []
+        monkeypatch.setattr(figure, "savefig", lambda self, *a, **k: (
+            drawn.append(self), real(self, *a, **k)
+        ))  # fmt: skip
+        path = tmp_path / "x.svg"
+        result = run(line[0], people, *line[1:], "--plot", path, "--json").json
+        assert result["plot"] == str(path)
+        assert path.read_text().startswith("<?xml")
+        axes = drawn[0].axes
+        assert [one.get_xlabel() for one in axes] == panels
+        (points,) = (line for line in axes[0].lines if line.get_gid() == "estimates")
+        rows = [row for row in result["rows"] if row.get("name") not in panels[1:]]
+        (key,) = {panels[0], "estimate", "value"} & set(rows[0])
+        shown = np.array([row[key] for row in rows], dtype=float)
+        np.testing.assert_array_equal(shown, points.get_xdata())
+
+    def test_a_full_disk_loses_the_figure_alone(self, people, tmp_path, monkeypatch, capsys):
+        """What was released, and charged, is printed."""
+        figure = pytest.importorskip("matplotlib.figure").Figure
+
+        def full(self, file, **options):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(figure, "savefig", full)
+        ledger = Ledger.new(tmp_path / "survey.ledger", 2, Fraction(1, 10**5))
+        line = ("histogram", people, "--column", "age", "--bins", "0,50,99", *BUDGET, "--json",
+                "--ledger", ledger.path, "--plot", tmp_path / "x.png")  # fmt: skip
+        monkeypatch.setattr("sys.argv", ["ikos", *map(str, line)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = capsys.readouterr()
+        assert (end.value.code, err) == (2, "ikos histogram: error: no space left on device\n")
+        assert len(json.loads(out)["rows"]) == 2
+        assert json.loads(out)["plot"] is None
+        assert len(ledger.entries) == 1
+        assert not (tmp_path / "x.png").exists()
 
 
 class TestDemo:
