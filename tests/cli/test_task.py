@@ -232,7 +232,7 @@ class TestNew:
     def test_a_dry_run_needs_no_addresses_and_writes_nothing(self, run, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         text = run(*NEW, "--dry-run", warning=LITTLE).out
-        assert text.startswith("5 shufflers are needed, and an analyzer.\n")
+        assert text.startswith("4 shufflers are needed, and an analyzer.\n")
         assert "differential privacy" in text
         assert "invalid" not in text
         found = run(*NEW, "--dry-run", "--json", warning=LITTLE).json
