@@ -236,7 +236,7 @@ class TestNew:
         assert "differential privacy" in text
         assert "invalid" not in text
         found = run(*NEW, "--dry-run", "--json", warning=LITTLE).json
-        assert found["shuffled"] == 5
+        assert found["shuffled"] == 4
         assert [found[key] for key in ("task", "output", "shufflers", "analyzer")] == [None] * 4
         assert list(tmp_path.iterdir()) == []
 
