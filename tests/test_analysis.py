@@ -42,7 +42,11 @@ SLOW = {
 SEEDED = ("message_counts", "random_graphs", "wlqdly21_figures")
 
 COMMITTED = [
-    ("afnntz24_attacks", "", "afnntz24-poisoning.png afnntz24-reconstruction.png"),
+    (
+        "afnntz24_attacks",
+        "",
+        "afnntz24-dishonest afnntz24-floors afnntz24-poisoning.png afnntz24-reconstruction.png",
+    ),
     ("bbgn20_table_1", "", "bbgn20-table-1"),
     ("bbgn20_table_3", "", "bbgn20-table-3 bbgn20-table-3-floors"),
     ("higher_moments", "--quick", "higher-moments message-progress"),
