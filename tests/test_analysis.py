@@ -47,6 +47,7 @@ COMMITTED = [
         "",
         "afnntz24-dishonest afnntz24-floors afnntz24-poisoning.png afnntz24-reconstruction.png",
     ),
+    ("afnntz24_single_message", "", "afnntz24-single-message afnntz24-single-message.png"),
     ("bbgn20_table_1", "", "bbgn20-table-1"),
     ("bbgn20_table_3", "", "bbgn20-table-3 bbgn20-table-3-floors"),
     ("higher_moments", "--quick", "higher-moments message-progress"),
