@@ -18,24 +18,12 @@ Local Open Scope ring_scope.
 (* The ring tactic, with inverses as indeterminates. *)
 Ltac monomials := repeat match goal with |- context [GRing.inv ?x] => move: (GRing.inv x) => ? end; qring.
 
-Section Value.
-Variables (U S : finType) (own : S -> U) (P : {group {perm S}}) (W : nat -> nat).
+Section Together.
+Variables (U : finType) (A : {set U}) (phi l a : nat -> rat).
 Hypothesis n_gt0 : (0 < #|U|)%N.
-Hypothesis W0 : W 0%N = 1%N.
-Hypothesis hW : forall (Q : finType) (c : {ffun U -> Q}),
-  #|preserving own P c| = (\prod_(k : Q) W (class_size c k))%N.
-Variable A : {set U}.
 Hypothesis A0 : A != set0.
 Notation n := #|U|.
-Notation phi := (weight W).
-Notation C := (C own).
 Notation k := #|A|.
-Variables (l a : nat -> rat) (q : nat).
-Hypothesis hl : forall k, (0 < k <= n)%N ->
-  k%:R * phi k = \sum_(1 <= s < k.+1) l s * phi (k - s)%N.
-Hypothesis a0 : a 0%N = 1.
-Hypothesis ha : forall k, (0 < k <= n)%N ->
-  k%:R * a k = q.+1%:R * \sum_(1 <= s < k.+1) l s * a (k - s)%N.
 
 (* The probability that A lies in a given component of s users that has a member of A. *)
 Definition together s : rat := 'C(s.-1, k.-1)%:R / 'C(n.-1, k.-1)%:R.
@@ -63,13 +51,14 @@ apply: (mulIf z1); rewrite divfK // /together -[_ / _ / n%:R]mulrA -invfM.
 by apply: (mulIf z2); rewrite [RHS]mulrAC divfK // e mulrA.
 Qed.
 
-Theorem split_sum :
-  mean P (fun p => (split own p A)%:R * q.+1%:R ^+ (C p).-1) =
+Lemma together_sum :
+  (\sum_(1 <= s < n.+1) l s * a (n - s)%N) / (n%:R * phi n) -
+  (\sum_(r < (n - k).+1) 'C(n - k, r)%:R * (((n - r)`!)%:R * (l (n - r)%N / (n - r)%:R) *
+    ((r`!)%:R * a r))) / ((n`!)%:R * phi n) =
   (\sum_(1 <= s < n) l s * a (n - s)%N * (1 - together s)) / (n%:R * phi n).
 Proof.
 have k0 : (0 < k)%N by rewrite card_gt0.
 have kn : (k <= n)%N by apply: max_card.
-rewrite (split_recursion n_gt0 W0 hW A0 hl a0 ha).
 have -> : (\sum_(r < (n - k).+1) 'C(n - k, r)%:R * (((n - r)`!)%:R * (l (n - r)%N / (n - r)%:R) *
     ((r`!)%:R * a r))) / ((n`!)%:R * phi n) =
     (\sum_(1 <= s < n.+1) l s * a (n - s)%N * together s) / (n%:R * phi n).
@@ -97,6 +86,31 @@ rewrite -mulrBl; congr (_ / _); rewrite -sumrB big_nat_recr //= {2}/together.
 rewrite divff ?choose_neq0 // mulr1 subrr addr0; apply: eq_big_nat => s _.
 by rewrite mulrBr mulr1.
 Qed.
+End Together.
+
+Section Value.
+Variables (U S : finType) (own : S -> U) (P : {group {perm S}}) (W : nat -> nat).
+Hypothesis n_gt0 : (0 < #|U|)%N.
+Hypothesis W0 : W 0%N = 1%N.
+Hypothesis hW : forall (Q : finType) (c : {ffun U -> Q}),
+  #|preserving own P c| = (\prod_(k : Q) W (class_size c k))%N.
+Variable A : {set U}.
+Hypothesis A0 : A != set0.
+Notation n := #|U|.
+Notation phi := (weight W).
+Notation C := (C own).
+Notation k := #|A|.
+Variables (l a : nat -> rat) (q : nat).
+Hypothesis hl : forall k, (0 < k <= n)%N ->
+  k%:R * phi k = \sum_(1 <= s < k.+1) l s * phi (k - s)%N.
+Hypothesis a0 : a 0%N = 1.
+Hypothesis ha : forall k, (0 < k <= n)%N ->
+  k%:R * a k = q.+1%:R * \sum_(1 <= s < k.+1) l s * a (k - s)%N.
+
+Theorem split_sum :
+  mean P (fun p => (split own p A)%:R * q.+1%:R ^+ (C p).-1) =
+  (\sum_(1 <= s < n) l s * a (n - s)%N * (1 - together A s)) / (n%:R * phi n).
+Proof. by rewrite (split_recursion n_gt0 W0 hW A0 hl a0 ha) together_sum. Qed.
 End Value.
 
 (* "Exact values" of the documentation. *)
