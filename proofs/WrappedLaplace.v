@@ -1,6 +1,6 @@
 (* Discrete Laplace noise modulo q, as the private sum shares it.
 
-   wrap: the integers of size below q J, or about, that are t modulo q have the probability
+   wrap: the 2 J integers t + q j, -J <= j < J, for t in {0..q-1}, have the probability
    wrapped t (1 - al^(q J)), wrapped t = (1-al)/(1+al) (al^t + al^(q-t)) / (1 - al^q). So wrapped is the
    law modulo q; it adds up to 1 (wrapped_total).
    wrapped_private: a change by d steps, in either direction, costs a factor of at most al^-d, also
