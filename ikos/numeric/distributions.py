@@ -27,6 +27,7 @@ from ikos.numeric.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
+_WIDEST = 1e300  # the peak of a wider law is lower, and 0 in doubles at infinity
 _TRUSTED = 1e-9
 _LEFT_OUT = 1e-17  # probability beyond a grid
 _STEPS = 64  # values of h that are tried
@@ -302,8 +303,8 @@ class SkellamDistribution(Divisible):
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of 0 without a tilt, of equal variance."""
-        spread = self.variance * count * np.cosh(theta)
-        return np.asarray(scipy.special.ive(0, spread) * (1 + _TRUSTED))
+        spread = np.minimum(self.variance * count * np.cosh(theta), _WIDEST)
+        return np.asarray(scipy.special.i0e(spread) * (1 + _TRUSTED))
 
     @may_underflow()
     def half_width(self, miss: float, users: int) -> float:
@@ -314,7 +315,7 @@ class SkellamDistribution(Divisible):
         """
 
         def log_mgf(h: float) -> float:
-            most = scipy.special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
+            most = scipy.special.i0e(min(self.variance * math.cosh(h), _WIDEST)) / -math.expm1(-h)
             return self.log_mgf(h) + h * h * users / 8 + min(0.0, math.log(most))
 
         return chernoff(log_mgf, miss, 700.0)
