@@ -156,7 +156,7 @@ class Divisible(Distribution):
         w, low = np.abs(weights), np.abs(weights if least is None else least)
         wanted = math.log(2 / miss)
         shares = w**2 * counts
-        variance = self.variance * shares.sum(axis=-1, keepdims=True) + rounding
+        variance = self.variance * shares.sum(axis=-1, keepdims=True) + rounding + 1e-300
         h = np.sqrt(2 * wanted / variance) * np.exp(np.linspace(-2.5, 0.7, _STEPS))
         h = np.minimum(h, self.largest / w.max(axis=-1, keepdims=True) * (1 - 1e-3))
         log = h * h * (rounding / 2) + wanted
@@ -197,13 +197,14 @@ class PolyaDifference(Divisible):
 
     def log_mgfs(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the same in doubles."""
-        part = np.sinh(theta / 2) / math.sinh(self._s / 2)
+        # the ratio of sinh(theta / 2) and sinh(rate / 2), which may exceed all doubles
+        part = np.exp((theta - self._s) / 2) * np.expm1(-theta) / math.expm1(-self._s)
         return -float(self.shape) * np.log1p(-part * part)
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of the mode of the wider variable."""
         rate, shape = self._s - theta, float(self.shape) * count
-        mode = np.floor((shape - 1) / np.expm1(rate))
+        mode = np.floor((shape - 1) / np.expm1(np.minimum(rate, 700.0)))
         return np.asarray(np.exp(log_negative_pmf(mode, shape, rate)) * (1 + _TRUSTED))
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
