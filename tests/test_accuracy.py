@@ -277,6 +277,21 @@ def test_half_widths_of_skellam_noise_cover_and_are_hardly_wider(variance: Fract
         assert left <= law.tail_bound(distance) <= 1
 
 
+@pytest.mark.parametrize("variance", [10**9, 10**12, 10**20, 10**60])
+def test_half_widths_of_wide_skellam_noise_are_nearly_gaussian(variance: int) -> None:
+    law, miss = SkellamDistribution(Fraction(variance)), 0.05
+    gaussian = math.sqrt(variance) * stats.norm.isf(miss / 2)
+    widths = law.half_width(miss, 0), law.linear_half_width(np.ones(1), np.ones(1, dtype=int), miss)
+    assert all(1 <= width / gaussian <= 1.1 for width in widths)
+
+
+@pytest.mark.parametrize("rate", [1000, 10**4, 10**5])
+def test_noise_that_is_almost_never_drawn_has_half_widths_below_one(rate: int) -> None:
+    law = PolyaDifference(Fraction(rate), Fraction(1))
+    weights, counts = np.array([1.0, 0.01]), np.array([1, 8])
+    assert 0 <= law.linear_half_width(weights, counts, 0.05) < 1
+
+
 def test_tails_of_skellam_noise_do_not_fall_as_fast_as_those_of_gaussian_noise() -> None:
     law = SkellamDistribution(Fraction(100))
     assert law.log_tail_bound(0) == 0

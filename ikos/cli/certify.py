@@ -62,6 +62,10 @@ def command(request: CertifyRequest) -> Report | None:
     """
     from ikos.counts.certificate import certify
 
+    if request.messages <= request.clear_share:
+        raise click.UsageError(
+            f"--messages must be at least 2, one of them the clear share, got {request.messages}"
+        )
     certificate = certify(
         request.users, request.modulus, request.messages - request.clear_share,
         shuffler=request.shuffler, clear_share=request.clear_share,

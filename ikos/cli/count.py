@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ikos.data.tables import Cells
 
 NUMBERS = ("count", "sum", "mean", "missing")
+TITLES = {"sum": "count", "mean": "proportion", "count": "users"}
 
 KEYS = [
     *groups.VECTOR_KEYS,
@@ -136,6 +137,6 @@ def command(request: CountRequest) -> Report:
     report = groups.report(
         request, result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
         ledger=ledger, shown=("sum", "mean", "count", "missing"),
-        titles={"sum": "count", "mean": "proportion", "count": "users"},
+        titles=TITLES,
     )  # fmt: skip
-    return release.drawn(report, request.plot, result, "sum", "mean")
+    return release.drawn(report, request.plot, result, "sum", "mean", titles=TITLES)

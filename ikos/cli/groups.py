@@ -100,7 +100,7 @@ class GroupsRequest(release.TableRequest):
     @property
     def which(self) -> str:
         """The column, in words, and those of the groups."""
-        by = f" by {', '.join(map(release.named, self.by))}" if self.by else ""
+        by = f" by {' and '.join(map(release.named, self.by))}" if self.by else ""
         return release.named(self.column) + by
 
     @property

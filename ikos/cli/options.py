@@ -68,7 +68,7 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--show-values": _flag("Let error messages quote the table. Only for your own data."),
     "--na": _known(
-        types.LABELS, "Further spellings of a missing value, e.g. n/a,- or -999.",
+        types.LABELS, "Further spellings of a missing value, e.g. unknown,- or -999.",
         "empty cells and, of numbers, NaN, NA, N/A, null, None", metavar="LIST",
     ),
     "--thousands": _known(

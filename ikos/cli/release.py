@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -331,13 +331,26 @@ def adding_up() -> Iterator[None]:
         yield
 
 
-def drawn(report: Report, path: Path | None, result: Tabular, *quantities: str) -> Report:
-    """Return a report after drawing its figure, if there is a ``path`` for it."""
+def drawn(
+    report: Report,
+    path: Path | None,
+    result: Tabular,
+    *quantities: str,
+    titles: Mapping[str, str] | None = None,
+) -> Report:
+    """Return a report after drawing its figure, if there is a ``path`` for it.
+
+    The panels of some quantities have other ``titles``.
+    """
     if path is not None:
         from ikos.plots import save
 
         try:
-            save(result.plot(*quantities), path)
+            figure = result.plot(*quantities)
+            for axes in figure.axes:
+                name = axes.get_xlabel()
+                axes.set_xlabel((titles or {}).get(name, name))
+            save(figure, path)
         except (ValueError, MemoryError, OSError):
             # the result is released, and is not lost with its figure
             print_report(replace(report, data={**report.data, "plot": None}))

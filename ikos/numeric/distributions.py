@@ -27,6 +27,7 @@ from ikos.numeric.underflow import may_underflow
 
 WRAP_TARGET = 2.0**-40
 _GRID = 1 << 14
+_WIDEST = 1e300  # the peak of a wider law is lower, and 0 in doubles at infinity
 _TRUSTED = 1e-9
 _LEFT_OUT = 1e-17  # probability beyond a grid
 _STEPS = 64  # values of h that are tried
@@ -155,7 +156,7 @@ class Divisible(Distribution):
         w, low = np.abs(weights), np.abs(weights if least is None else least)
         wanted = math.log(2 / miss)
         shares = w**2 * counts
-        variance = self.variance * shares.sum(axis=-1, keepdims=True) + rounding
+        variance = self.variance * shares.sum(axis=-1, keepdims=True) + rounding + 1e-300
         h = np.sqrt(2 * wanted / variance) * np.exp(np.linspace(-2.5, 0.7, _STEPS))
         h = np.minimum(h, self.largest / w.max(axis=-1, keepdims=True) * (1 - 1e-3))
         log = h * h * (rounding / 2) + wanted
@@ -196,13 +197,14 @@ class PolyaDifference(Divisible):
 
     def log_mgfs(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the same in doubles."""
-        part = np.sinh(theta / 2) / math.sinh(self._s / 2)
+        # the ratio of sinh(theta / 2) and sinh(rate / 2), which may exceed all doubles
+        part = np.exp((theta - self._s) / 2) * np.expm1(-theta) / math.expm1(-self._s)
         return -float(self.shape) * np.log1p(-part * part)
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of the mode of the wider variable."""
         rate, shape = self._s - theta, float(self.shape) * count
-        mode = np.floor((shape - 1) / np.expm1(rate))
+        mode = np.floor((shape - 1) / np.expm1(np.minimum(rate, 700.0)))
         return np.asarray(np.exp(log_negative_pmf(mode, shape, rate)) * (1 + _TRUSTED))
 
     def log_tail_bound(self, distance: float | Fraction) -> float:
@@ -302,8 +304,8 @@ class SkellamDistribution(Divisible):
 
     def peaks(self, theta: NDArray[np.float64], count: NDArray[np.int64]) -> NDArray[np.float64]:
         """Bound the probabilities of all values by that of 0 without a tilt, of equal variance."""
-        spread = self.variance * count * np.cosh(theta)
-        return np.asarray(scipy.special.ive(0, spread) * (1 + _TRUSTED))
+        spread = np.minimum(self.variance * count * np.cosh(theta), _WIDEST)
+        return np.asarray(scipy.special.i0e(spread) * (1 + _TRUSTED))
 
     @may_underflow()
     def half_width(self, miss: float, users: int) -> float:
@@ -314,7 +316,7 @@ class SkellamDistribution(Divisible):
         """
 
         def log_mgf(h: float) -> float:
-            most = scipy.special.ive(0, self.variance * math.cosh(h)) / -math.expm1(-h)
+            most = scipy.special.i0e(min(self.variance * math.cosh(h), _WIDEST)) / -math.expm1(-h)
             return self.log_mgf(h) + h * h * users / 8 + min(0.0, math.log(most))
 
         return chernoff(log_mgf, miss, 700.0)

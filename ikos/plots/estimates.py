@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ikos._validation import choice
 from ikos.plots.style import BLUE, GREY, plain
+from ikos.results.tables import label_text
 
 try:
     from matplotlib.axes import Axes
@@ -176,5 +177,5 @@ def _whole(name: str, rows: NDArray[np.float64]) -> bool:
 
 def _text(label: tuple[Hashable, ...]) -> str:
     """Return labels as one text that is not too long."""
-    text = ", ".join(map(str, label))
+    text = ", ".join(map(label_text, label))
     return text if len(text) <= _LONGEST_LABEL else text[: _LONGEST_LABEL - 1] + "…"

@@ -100,7 +100,7 @@ class Flips:
             """Return k(h), and ln of the factor, if all bits are 0; for -h if all are 1."""
             growth = self.flip * math.expm1(h)
             tilted = self.flip * math.exp(h) / (1 + growth)
-            peak = scipy.special.ive(0, self.bits * tilted * (1 - tilted))
+            peak = scipy.special.i0e(self.bits * tilted * (1 - tilted))
             log_mgf = self.bits * (math.log1p(growth) - h * self.flip)
             return log_mgf, math.log(peak / -math.expm1(-abs(h)))
 

@@ -214,7 +214,7 @@ class Tabular(Printed, ABC):
         if table.names:
             head = [*table.names, *table.quantities]
             some = islice(table.estimates(), _SHOWN_ROWS)
-            body = [(label, row.values()) for label, row in some]
+            body = [(tuple(map(label_text, label)), row.values()) for label, row in some]
         else:
             head = ["", "estimate"]
             ((_, row),) = table.estimates()
@@ -240,6 +240,11 @@ def _json_label(value: Any) -> Any:
     """Return a label as JSON has it."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def label_text(label: Hashable) -> str:
+    """Return a label for people; None stands for missing values."""
+    return "missing" if label is None else str(label)
 
 
 def _escaped(text: object) -> str:

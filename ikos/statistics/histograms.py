@@ -26,7 +26,7 @@ from ikos.data.domains import Categories
 from ikos.numeric.search import bisect_integers
 from ikos.primitives.randomness import RandomSource
 from ikos.results.sums import SumResult, at_least
-from ikos.results.tables import EstimateTable, Results
+from ikos.results.tables import EstimateTable, Results, label_text
 from ikos.results.text import grouped
 from ikos.statistics.labels import (
     NO_GROUP,
@@ -103,9 +103,8 @@ class Histograms(Histogram):
 
 
 def _some(counts: Mapping[Hashable, float]) -> str:
-    names = ("missing" if label is None else label for label in counts)
-    first = islice(zip(names, counts.values(), strict=True), 8)
-    some = ", ".join(f"{name}: {count:.0f}" for name, count in first)
+    first = islice(counts.items(), 8)
+    some = ", ".join(f"{label_text(label)}: {count:.0f}" for label, count in first)
     return some + f", ... {len(counts):,} in all" * (len(counts) > 8)
 
 

@@ -157,7 +157,8 @@ class Quantiles(Release):
 
         if quantities:
             return super().plot(*quantities)
-        return quantiles_figure(self._table(), *self.cdf(), self._caption())
+        caption = f"{self._caption()}, the curve is the estimated distribution"
+        return quantiles_figure(self._table(), *self.cdf(), caption)
 
     def _lines(self) -> list[str]:
         band = self.interval()

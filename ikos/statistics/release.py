@@ -92,9 +92,9 @@ class Release(Tabular):
         return "\n".join((*self._lines(), *self.private._end()))
 
 
-def first_lines(lines: Iterable[str], columns: int) -> list[str]:
-    """Return the first eight lines, each about a column, and how many there are in all."""
-    more = [f"... {columns:,} columns in all"] if columns > 8 else []
+def first_lines(lines: Iterable[str], number: int) -> list[str]:
+    """Return the first eight of a number of lines, and how many there are in all."""
+    more = [f"... {number:,} in all"] if number > 8 else []
     return [*islice(lines, 8), *more]
 
 

@@ -290,3 +290,11 @@ def test_counts_by_groups() -> None:
         ikos.count(PAY > 50, lower=0, **BUDGET)
     with pytest.raises(TypeError, match=r"^median\(\) got an unexpected keyword argument 'q'"):
         ikos.median(PAY, q=0.3, **HUNDRED)
+
+
+def test_missing_values_have_the_same_name_in_every_form() -> None:
+    result = ikos.histogram(["a", None] * 500, ["a"], missing="exclude", **BUDGET)
+    (axes,) = result.plot().axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["a", "missing"]
+    assert ">missing<" in result._repr_html_()
+    assert ", missing: " in str(result)
