@@ -173,7 +173,7 @@ def exact_private_delta(
     >>> proved = private_proved(2, 3, 4, 1, 0.5, 1)
     >>> exact = exact_private_delta(2, 3, 4, 1, 1, noise_epsilon=proved.noise_epsilon)
     >>> f"{exact:.4f} {proved.delta:.4f}"
-    '0.0092 0.6905'
+    '0.0092 0.3062'
     """
     n, q, m = _checked(n, q, m, shuffler, _NOISE_COST)
     clear_share = flag("clear_share", clear_share)
