@@ -29,15 +29,19 @@ def shown(library):
 @pytest.mark.reproduces
 @installed
 def test_the_documentations_table(library):
-    """Words, lines and errors at 1,000 rows; 40 % are four standard deviations of a ratio."""
+    """Words, lines and errors at 1,000 rows.
+
+    Of 180 errors, at least: their mean square is off by a factor of four, and fewer than 80 % of
+    95 % intervals hold, with a probability below 1e-10.
+    """
     if library.version is None:
         pytest.skip(f"{library.package} is not installed: pip install ikos[peers]")
     for row, again in zip(shown(library), module.rows(library, (60, 60, 60), (1000,)), strict=True):
         assert row[:5] == again[:5], "make figures, and copy it"
-        assert number(row[5]) == pytest.approx(number(again[5]), rel=0.4), row
+        assert 0.5 < number(row[5]) / number(again[5]) < 2, row
         assert (row[8] == "none") == (again[7] == "none")
         if again[7] != "none":
-            assert min(number(row[8]), number(again[7])) > 92
+            assert min(number(row[8]), number(again[7])) > 80
 
 
 def test_lines_are_those_of_the_body():

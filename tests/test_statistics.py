@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -148,8 +149,11 @@ def test_histograms_of_missing_and_other_values() -> None:
     ):
         with pytest.raises(ValueError, match=problem):
             statistics.histogram(values, ["a", "b", "c"], **options, **budget)
-    with pytest.raises(ValueError, match="categories must not hold None"):
-        statistics.histogram(values, ["a", None], missing="exclude", **budget)
+    for fill in ("exclude", "a"):
+        with pytest.raises(ValueError, match="categories must not hold None"):
+            statistics.histogram(values, ["a", None], missing=fill, **budget)
+    with pytest.raises(ValueError, match="categories must not hold missing values but None"):
+        statistics.histogram(values, ["a", math.nan], missing="exclude", **budget)
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_error": 20.0}])

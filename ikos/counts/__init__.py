@@ -12,6 +12,7 @@ lower bounds: how many messages are too few. ``certificate`` returns the numbers
 
 from ikos.counts.certificate import (
     Certificate,
+    GivenSumCertificate,
     MomentCertificate,
     NecessaryCertificate,
     PrivateCertificate,
@@ -45,9 +46,9 @@ from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 
 __all__ = [
-    "ANALYSES", "SHUFFLERS", "Certificate", "Layout", "MaskParameters", "MessageCount",
-    "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining", "Setting",
-    "certify", "certify_necessary", "certify_private", "cheapest", "exact_delta",
+    "ANALYSES", "SHUFFLERS", "Certificate", "GivenSumCertificate", "Layout", "MaskParameters",
+    "MessageCount", "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining",
+    "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "exact_delta",
     "exact_private_delta", "exact_total_variation", "mask_parameters", "message_count",
     "necessary_messages", "necessary_private_messages", "private_delta",
     "private_delta_interval", "private_epsilon", "private_message_count", "private_proved",

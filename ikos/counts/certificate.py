@@ -96,6 +96,20 @@ class PrivateCertificate(_Certified):
 
 
 @dataclass(frozen=True)
+class GivenSumCertificate(Certificate):
+    """The proof of ``private_proved(...)`` by views compared given the sum.
+
+    ``delta`` is 2^-sigma, and all of ``epsilon`` is left for the noise, of rate ``noise_epsilon /
+    precision``; other fields are as in `Certificate`.
+    """
+
+    epsilon: Fraction
+    noise_epsilon: float
+    precision: int
+    delta: float
+
+
+@dataclass(frozen=True)
 class MomentCertificate(_Certified):
     """The proof of ``private_proved(...)`` by higher moments.
 
@@ -213,7 +227,7 @@ def certify_private(
     *,
     reserve: float | Fraction = 0.01,
     **choices: Unpack[Choices],
-) -> PrivateCertificate | MomentCertificate:
+) -> PrivateCertificate | GivenSumCertificate | MomentCertificate:
     """Return the certificate of a private sum's delta.
 
     The parameters are those of `ikos.counts.private_proved`; ``analysis`` is "second_moment",
@@ -232,12 +246,17 @@ def certify_private(
     proof = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
     if isinstance(proof, hockey_stick.Privacy):
         about = asdict(proof.graph) | _numbers(proof) | _numbers(proof.divergences)
-        kind: type[PrivateCertificate | MomentCertificate] = PrivateCertificate
+        kind: type[PrivateCertificate | GivenSumCertificate | MomentCertificate]
+        kind = PrivateCertificate
     elif isinstance(proof, higher_moments.MomentPrivacy) and proof.bound is not None:
         graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
         about = asdict(graph) | _numbers(proof.bound, "main")
         about |= {"parameters": proof.bound.point, "blurred": proof.bound.k}
         kind = MomentCertificate
+    elif proof is not None and proof.theorem == second_moment.GIVEN_SUM:
+        about = vars(certify(n, q, m, **scheme.trust.graph)).copy()
+        del about["n"], about["q"], about["theorem"]
+        kind = GivenSumCertificate
     else:
         raise InvalidValue(
             "m",

@@ -19,7 +19,7 @@ from ikos.counts.types import (
     FixedNoise,
     MessageCount,
 )
-from ikos.numeric.rounding import UP, exact, exp_down, float_up, rational
+from ikos.numeric.rounding import UP, exact, float_up, rational
 from ikos.numeric.search import halve
 from ikos.results.sums import at_least
 
@@ -201,9 +201,8 @@ def private_delta(
     scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, 0.5, reserve, precision)
     m = integer("m", m, low=1, high=MAX_MESSAGES)
-    targets = SMALLEST, max(SMALLEST, 2 * exp_down(-budget.epsilon))  # the second: given the sum
-    proofs = (scheme.analysis.privacy(scheme, m, replace(budget, delta=d)) for d in targets)
-    return min((proof.delta for proof in proofs if proof is not None), default=1.0)
+    proof = scheme.analysis.privacy(scheme, m, replace(budget, delta=SMALLEST))
+    return 1.0 if proof is None else proof.delta
 
 
 def private_epsilon(

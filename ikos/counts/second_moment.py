@@ -177,11 +177,6 @@ def _guess(scheme: Scheme, n: int, sigma: float) -> int:
     return 1 if n == 1 else smallest(enough, 1, most=MAX_MESSAGES)
 
 
-def _large(epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether e^epsilon is at least 1/delta: below, the theorem given the sum is rarely better."""
-    return float(epsilon) / math.log(2) >= -float_down(log2(delta, DOWN))
-
-
 def _given_sum(scheme: Scheme, honest: int, m: int, sums: int = 1) -> mpfr:
     """Return the delta of hiding whatever the epsilon of the noise, 2^-sigma, rounded up."""
     sigma = replace(scheme.with_honest(honest), n=honest).level(m, sums)
@@ -208,9 +203,7 @@ class SecondMoment(Analysis):
         if not isinstance(goal, Budget):
             return max(_guess(scheme, n, goal) for n in set(scheme.users))
         hidden = -float_down(log2(goal.delta, DOWN))
-        bits = (1 + float(goal.epsilon) / math.log(2) + hidden) / 2
-        if _large(goal.epsilon, goal.delta):
-            bits = min(bits, hidden)
+        bits = min(hidden, (1 + float(goal.epsilon) / math.log(2) + hidden) / 2)
         return max(2, _guess(scheme, scheme.trust.min_honest, bits))
 
     def level_of_sums(self, sigma: float, sums: int) -> mpfr:
@@ -244,12 +237,11 @@ class SecondMoment(Analysis):
 
     def privacy(self, scheme: Scheme, m: int, budget: Budget) -> PrivacyProof | None:
         proof: PrivacyProof | None = self.best(scheme, m, budget)
-        reached = proof is not None and proof.delta <= budget.delta
-        if not reached and _large(budget.epsilon, budget.delta):
+        if proof is None or proof.delta > budget.delta:
             delta = float_up(_given_sum(scheme, scheme.trust.min_honest, m, budget.sums))
             if proof is None or delta < proof.delta:
                 proof = PrivacyProof(delta, budget.whole, self.name, GIVEN_SUM)
-        return proof if proof is not None and proof.delta < 1 else None
+        return proof if proof.delta < 1 else None
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
@@ -267,7 +259,6 @@ class SecondMoment(Analysis):
             with rounding(UP):
                 epsilon = noise.epsilon + 2 * gmpy2.log1p(relative)
             proofs.append(replace(nothing, epsilon=epsilon, delta=reached))
-        if _large(Fraction(noise.epsilon), delta):
-            given = _given_sum(scheme, noise.users, m)
-            proofs.append(replace(nothing, delta=given, theorem=GIVEN_SUM))
+        given = _given_sum(scheme, noise.users, m)
+        proofs.append(replace(nothing, delta=given, theorem=GIVEN_SUM))
         return min(proofs, key=lambda way: way.preference(delta))

@@ -204,8 +204,9 @@ def _placed(
     labels = labels_of(name, categories)
     if other is not None and other in labels:
         raise InvalidValue("other", f"must not be one of the categories, got {quote(other)}")
-    if missing == "exclude" and None in labels:
-        raise InvalidValue(name, "must not hold None, which is the category of missing values")
+    if None in labels and missing is not None and missing != "refuse":
+        what = "must not hold None, which is missing, unless it stands for all missing values"
+        raise InvalidValue(name, what)
     extra = (other,) * (other is not None) + (None,) * (missing == "exclude")
     cells = places_of(labels, values, x, other=other is not None, excluded=missing != "refuse")
     labels += extra

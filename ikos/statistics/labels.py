@@ -51,6 +51,9 @@ def labels_of(name: str, categories: Iterable[Hashable]) -> tuple[Hashable, ...]
     labels: tuple[Hashable, ...] = tuple(ordered(name, categories))
     if not labels or len(set(labels)) != len(labels):
         raise InvalidValue(name, f"must be distinct and not empty, got {quote(categories)}")
+    # one NaN differs from another: missing values would be split between it and their own place
+    if any(label is not None and missing(label) for label in labels):
+        raise InvalidValue(name, f"must not hold missing values but None, got {quote(categories)}")
     return labels
 
 

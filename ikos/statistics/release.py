@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ikos._validation import InvalidValue, choice, number, real, vector
-from ikos.data.domains import Bounds, Domain
+from ikos._validation import InvalidValue, choice, number, quote, real, vector
+from ikos.data.domains import Bounds, Domain, IntegerBounds
 from ikos.data.sensitivity import Sensitivity
 from ikos.primitives.randomness import RandomSource
 from ikos.results.guarantees import Guarantee
@@ -148,6 +148,8 @@ def filled(values: NDArray[Any], missing: str | float, bounds: Bounds) -> NDArra
         fill, numbers = math.nan, values.astype(np.float64)
     else:
         fill = float(number("missing", missing, low=bounds.lower, high=bounds.upper))
+        if isinstance(bounds, IntegerBounds) and not fill.is_integer():
+            raise InvalidValue("missing", f"must be an integer, got {quote(missing)}")
         numbers = values.astype(np.float64)
     gaps = np.isnan(numbers)
     bounds.values(np.where(gaps, bounds.lower, numbers))

@@ -18,6 +18,7 @@ from ikos.counts import private_proved
 from ikos.counts.certificate import (
     Certificate,
     Dyadic,
+    GivenSumCertificate,
     MomentCertificate,
     NecessaryCertificate,
     PrivateCertificate,
@@ -101,6 +102,23 @@ def test_deltas_are_verified_independently(n, m, delta, shuffler, clear):
     assert isinstance(found, PrivateCertificate)
     check_private(found)
     count = private_proved(*given_, analysis="second_moment", shuffler=shuffler, clear_share=clear)
+    assert (count.delta, count.noise_epsilon) == (found.delta, found.noise_epsilon)
+
+
+def check_given_sum(found: GivenSumCertificate) -> None:
+    check(found)
+    assert found.noise_epsilon <= found.epsilon
+    assert not found.delta < flint.arb(2) ** -flint.arb(found.sigma)
+
+
+@pytest.mark.parametrize(("shuffler", "clear"), SETTINGS)
+def test_deltas_given_the_sum_are_verified_independently(shuffler, clear):
+    given_ = (30, 2**14, 12, 100, 1e-6, 10)
+    how = {"shuffler": shuffler, "clear_share": clear}
+    found = certify_private(*given_, **how)
+    assert isinstance(found, GivenSumCertificate)
+    check_given_sum(found)
+    count = private_proved(*given_, **how)
     assert (count.delta, count.noise_epsilon) == (found.delta, found.noise_epsilon)
 
 
@@ -210,6 +228,10 @@ FORGED: list[tuple[Any, Any, dict[str, Any]]] = [  # a check, a certificate, and
         "difference": smaller, "excess": smaller, "delta": lambda delta: delta * (1 - 1e-6),
         "noise_epsilon": lambda e: e * (1 + 1e-9), "precision": lambda p: p + 1,
         "m": lambda m: m - 1,
+    }),
+    (check_given_sum, lambda: certify_private(30, 2**14, 12, 100, 1e-6, 10), {
+        "divergence": smaller, "delta": lambda delta: delta * (1 - 1e-6),
+        "noise_epsilon": lambda e: e + 1, "m": lambda m: m - 1,
     }),
     (check_moments, lambda: certify_private(10**6, 2**31, 3, 1, 1e-12, 1000), {
         "eta": smaller, "delta": lambda delta: delta * (1 - 1e-6), "wide": larger, "tall": larger,

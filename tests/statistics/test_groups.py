@@ -343,6 +343,7 @@ def test_several_columns_share_a_budget(table: pd.DataFrame, by: str | None) -> 
     [
         ({}, r"x\[2\] must be in \[0, 100\], not missing"),
         ({"missing": 101}, "missing must be at most 100, got 101"),
+        ({"missing": 0.5, "integers": True}, "missing must be an integer, got 0.5"),
         ({"missing": "drop"}, "missing must be one of 'refuse', 'exclude', got 'drop'"),
         ({"missing": 1, "groups": ["a"]}, "by must hold the users' labels"),
         ({"missing": 1, "other": "a"}, "by must hold the users' labels"),
@@ -351,6 +352,7 @@ def test_several_columns_share_a_budget(table: pd.DataFrame, by: str | None) -> 
         ({"missing": 1, "by": ["a", None, "a"], "groups": ["a"]}, r"by\[1\] .* not missing"),
         ({"missing": 1, "by": ["a"], "groups": ["a"]}, "by must hold a label for each of 3 users"),
         ({"missing": 1, "by": ["a"] * 3, "groups": ["a", "a"]}, "groups must be distinct"),
+        ({"missing": 1, "by": ["a"] * 3, "groups": ["a", pd.NA]}, "groups must not hold missing"),
         ({"missing": 1, "by": ["a"] * 3, "groups": ["a"], "other": "a"}, "other must not be one"),
         ({"missing": 1, "by": {"u": ["a"] * 3}, "groups": ["a"]}, "groups must map each of the"),
     ],
