@@ -2,7 +2,7 @@
    or without. Their components, weights, logarithmic derivative l and moments a. *)
 From Coq Require Import NArith.
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-From Ikos Require Import Graph Shuffle NoClear Colour Recursion Instances Bipartite Numbers.
+From Ikos Require Import Graph Shuffle NoClear Colour Recursion Instances Bipartite Numbers Certificate.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -13,12 +13,11 @@ Definition shufflers (one : bool) m n : {group {perm 'I_m * 'I_n}} :=
 Definition parts (clear : bool) m n : {perm 'I_m * 'I_n} -> nat :=
   if clear then C (@owner m _) else C2 (@owner m _).
 
-(* The weight of k users is the product of growth / (k or k^2). *)
-Definition growth (one : bool) (m k : nat) : N :=
-  if one then foldr (fun s t => N.mul (bin_of_nat s) t) 1%num (iota (m * k.-1).+1 m)
-  else power (bin_of_nat k) m.
-Definition divisor (clear : bool) (k : nat) : N :=
-  if clear then bin_of_nat k else N.mul (bin_of_nat k) (bin_of_nat k).
+(* The weight of k users is that of k - 1 times growth k / divisor k. *)
+Definition growth (one : bool) (m : nat) (k : N) : N :=
+  if one then foldr (fun i t => N.mul (N.sub (N.mul (bin_of_nat m) k) (bin_of_nat i)) t) 1%num (iota 0 m)
+  else power k m.
+Definition divisor (clear : bool) (k : N) : N := if clear then k else N.mul k k.
 
 Local Open Scope ring_scope.
 
@@ -82,22 +81,38 @@ Definition l := log_derivative phi.
 Lemma tuples0 : tuples 0 = 1%N.
 Proof. by rewrite /tuples /single_weight /parallel_weight muln0 exp1n; case: one. Qed.
 
-Lemma tuplesS k : (tuples k.+1 = growth one m k.+1 * tuples k)%N.
+Lemma nat_of_sub_bin b c : nat_of_bin (N.sub b c) = (b - c)%N.
 Proof.
-rewrite /tuples /growth; case: one; last first.
-  by rewrite power_nat bin_of_natK /parallel_weight -expnMn.
-rewrite product_nat /single_weight (fact_split (_ : m * k <= m * k.+1)%N) ?leq_mul2l ?leqnSn ?orbT //.
-by rewrite mulnC /index_iota subSS mulnS addnK.
+case: (N.le_gt_cases c b) => h.
+  by rewrite -{2}(N.sub_add _ _ h) nat_of_add_bin addnK.
+rewrite (_ : N.sub b c = N0); last exact/N.sub_0_le/N.lt_le_incl.
+by apply/esym/eqP; rewrite subn_eq0; apply/nat_of_le/N.leb_le/N.lt_le_incl.
+Qed.
+
+Lemma growth_nat (k : N) : nat_of_bin (growth one m k) =
+  if one then (\prod_(i < m) (m * nat_of_bin k - i))%N else (nat_of_bin k ^ m)%N.
+Proof.
+rewrite /growth; case: one; last by rewrite power_nat.
+rewrite -(big_mkord xpredT (fun i => m * nat_of_bin k - i)%N) /index_iota subn0.
+elim: (iota 0 m) => [|i r IH]; first by rewrite big_nil.
+by rewrite big_cons /= nat_of_mul_bin IH nat_of_sub_bin nat_of_mul_bin !bin_of_natK.
+Qed.
+
+Lemma tuplesS k : (tuples k.+1 = growth one m (bin_of_nat k.+1) * tuples k)%N.
+Proof.
+rewrite growth_nat bin_of_natK /tuples; case: one; last by rewrite /parallel_weight -expnMn.
+rewrite -ffact_prod /single_weight -(ffact_fact (leq_pmulr m (ltn0Sn k))).
+by rewrite [X in (X - m)%N]mulnS addKn.
 Qed.
 
 Lemma tuples_gt0 k : (0 < tuples k)%N.
 Proof. by rewrite /tuples /single_weight /parallel_weight; case: one; rewrite ?expn_gt0 ?fact_gt0. Qed.
 
-Lemma divisor_nat k : nat_of_bin (divisor clear k) = (if clear then k else k * k)%N.
-Proof. by rewrite /divisor; case: clear; rewrite ?nat_of_mul_bin bin_of_natK. Qed.
+Lemma divisor_nat (k : N) : nat_of_bin (divisor clear k) = (if clear then nat_of_bin k else nat_of_bin k * nat_of_bin k)%N.
+Proof. by rewrite /divisor; case: clear; rewrite ?nat_of_mul_bin. Qed.
 
-Lemma divisor_gt0 k : (0 < k)%N -> (0 < nat_of_bin (divisor clear k))%N.
-Proof. by rewrite divisor_nat; case: clear => //; rewrite muln_gt0 => ->. Qed.
+Lemma divisor_gt0 k : (0 < nat_of_bin k)%N -> (0 < nat_of_bin (divisor clear k))%N.
+Proof. by rewrite divisor_nat; case: clear => // h; rewrite muln_gt0 h. Qed.
 
 Lemma phiE k : phi k = (tuples k)%:R / (if clear then (k`!)%:R else (k`!)%:R * (k`!)%:R).
 Proof. by rewrite /phi /weight2 /weight; case: clear; rewrite // invfM mulrA. Qed.
@@ -110,10 +125,10 @@ Proof.
 by rewrite phiE divr_gt0 ?ltr0n ?tuples_gt0 //; case: clear; rewrite ?mulr_gt0 ?ltr0n ?fact_gt0.
 Qed.
 
-Lemma phiS k : phi k.+1 = (nat_of_bin (growth one m k.+1))%:R * phi k / (nat_of_bin (divisor clear k.+1))%:R.
+Lemma phiS k : phi k.+1 = (nat_of_bin (growth one m (bin_of_nat k.+1)))%:R * phi k / (nat_of_bin (divisor clear (bin_of_nat k.+1)))%:R.
 Proof.
 have e (a b c d : rat) : a * b / (c * d) = a * (b / d) / c by rewrite -mulf_div mulrAC mulrA.
-rewrite !phiE tuplesS divisor_nat factS; case: clear; rewrite !natrM; first exact: e.
+rewrite !phiE tuplesS divisor_nat bin_of_natK factS; case: clear; rewrite !natrM; first exact: e.
 by rewrite [X in _ / X]mulrACA e.
 Qed.
 

@@ -12,12 +12,12 @@ Definition whole (k : N) : dyadic := (k, N0).
 
 Section Recursion.
 (* Bits of a mantissa; f_k / f_(k-1) as a fraction; users; order of the group. *)
-Variables (p : N) (num den : nat -> N) (q : N).
+Variables (p : N) (num den : N -> N) (q : N).
 
 (* [:: f_k; ...; f_(k+j-1)] from x = f_(k-1) *)
 Fixpoint weights up x k j : seq dyadic :=
   if j is i.+1 then
-    let y := div up (mul up p (whole (num k)) x) (den k) in y :: weights up y k.+1 i
+    let y := div up (mul up p (whole (num (bin_of_nat k))) x) (den (bin_of_nat k)) in y :: weights up y k.+1 i
   else [::].
 
 Fixpoint dot up (xs ys : seq dyadic) : dyadic :=
@@ -61,6 +61,12 @@ Lemma nat_of_Nle a b : N.le a b -> (nat_of_bin a <= nat_of_bin b)%N.
 Proof. by move/N.leb_le/nat_of_le. Qed.
 
 Lemma val_ge0 x : 0 <= val x. Proof. exact: ler0n. Qed.
+
+Lemma power_rat d : (nat_of_bin (N.pow 2 d))%:R = 2%:R ^+ nat_of_bin d :> rat.
+Proof.
+rewrite -natrX; congr (_%:R); elim/N.peano_ind: d => // d IH.
+by rewrite N.pow_succ_r' nat_of_mul_bin IH -expnS -N.add_1_l nat_of_add_bin.
+Qed.
 
 Lemma bounds_rounds up a x r : (if up then r <= (nat_of_bin a)%:R else (nat_of_bin a)%:R <= r) ->
   rounds up a (value x) -> bounds up x r.
@@ -149,11 +155,11 @@ Lemma sum_ascending (g h : nat -> rat) j k : (k <= j.+1)%N ->
 Proof. by move=> _; rewrite big_add1 /= big_mkord; apply: eq_bigr => i _; rewrite subSS mulrC. Qed.
 
 Section Sound.
-Variables (p : N) (num den : nat -> N) (q : N).
+Variables (p : N) (num den : N -> N) (q : N).
 Variables (phi l a : nat -> rat).
 Hypothesis phi0 : phi 0%N = 1.
-Hypothesis den_gt0 : forall k, (0 < k)%N -> (0 < nat_of_bin (den k))%N.
-Hypothesis phiS : forall k, phi k.+1 = (nat_of_bin (num k.+1))%:R * phi k / (nat_of_bin (den k.+1))%:R.
+Hypothesis den_gt0 : forall k, (0 < nat_of_bin k)%N -> (0 < nat_of_bin (den k))%N.
+Hypothesis phiS : forall k, phi k.+1 = (nat_of_bin (num (bin_of_nat k.+1)))%:R * phi k / (nat_of_bin (den (bin_of_nat k.+1)))%:R.
 Hypothesis hl : forall k, (0 < k)%N -> k%:R * phi k = \sum_(1 <= s < k.+1) l s * phi (k - s)%N.
 Hypothesis l_ge0 : forall k, (0 < k)%N -> 0 <= l k.
 Hypothesis a0 : a 0%N = 1.
@@ -182,8 +188,8 @@ Lemma weights_bounds up x k j i : bounds up x (phi k) -> (i < j)%N ->
   bounds up (nth zero (weights p num den up x k.+1 j) i) (phi (k + i.+1)%N).
 Proof.
 elim: j x k i => // j IH x k i hx hi /=.
-have h : bounds up (div up (mul up p (whole (num k.+1)) x) (den k.+1)) (phi k.+1).
-  rewrite phiS; apply: bounds_div; first exact: den_gt0.
+have h : bounds up (div up (mul up p (whole (num (bin_of_nat k.+1))) x) (den (bin_of_nat k.+1))) (phi k.+1).
+  rewrite phiS; apply: bounds_div; first by apply: den_gt0; rewrite bin_of_natK.
   by apply: bounds_mul hx; [exact: ler0n|exact: phi_ge0|exact: bounds_whole].
 by case: i hi => [|i] hi; rewrite ?addn1 //= addnS -addSn; apply: IH.
 Qed.
@@ -291,11 +297,7 @@ have z : 0 < n%:R * phi n by rewrite mulr_gt0 ?ltr0n.
 have w : (0 : rat) < 2%:R ^+ nat_of_bin shift by rewrite exprn_gt0 ?ltr0n.
 rewrite ler_pdivr_mulr // mulrAC ler_pdivl_mulr // mulrA (le_trans _ hy) //.
 apply: le_trans (_ : val x * 2%:R ^+ nat_of_bin shift <= _); first by rewrite ler_wpmul2r ?(ltW w).
-move: h; rewrite -(ler_nat rat_numDomainType) nat_of_mul_bin natrM; congr (_ * _ <= _).
-have -> : nat_of_bin (N.pow 2 shift) = (2 ^ nat_of_bin shift)%N; last by rewrite natrX.
-elim/N.peano_ind: shift {w} => // d IH.
-rewrite N.pow_succ_r' nat_of_mul_bin IH -expnS; congr (_ ^ _)%N.
-by rewrite -N.add_1_l nat_of_add_bin.
+by move: h; rewrite -(ler_nat rat_numDomainType) nat_of_mul_bin natrM power_rat.
 Qed.
 End Sound.
 
