@@ -8,6 +8,12 @@ Unset Printing Implicit Defensive.
 Import Order.TTheory GRing.Theory Num.Theory GroupScope.
 Local Open Scope ring_scope.
 
+Lemma leq_swap j k s : (j <= k)%N -> (s <= k - j)%N -> (j <= k - s)%N.
+Proof.
+move=> h1 h2; rewrite leq_subRL; last exact: leq_trans h2 (leq_subr _ _).
+by rewrite addnC -leq_subRL.
+Qed.
+
 Section Bound.
 Variables (phi l a : nat -> rat) (q M : rat) (n J : nat).
 Hypothesis phi_gt0 : forall k, 0 < phi k.
@@ -24,8 +30,9 @@ Hypotheses (J_gt0 : (0 < J)%N) (J_le : (J <= n)%N).
 
 (* phi_(k-j) / phi_k *)
 Definition fall k j : rat := phi (k - j)%N / phi k.
-Definition large k : rat :=
-  (\sum_(1 <= j < J) fall k j * (k%:R * a j + j%:R * M * phi j)) / k%:R + k%:R * M * (fall k J * phi J).
+Definition head k : rat :=
+  (\sum_(1 <= j < J) fall k j * (k%:R * a j + j%:R * M * phi j)) / k%:R.
+Definition large k : rat := head k + k%:R * M * (fall k J * phi J).
 
 Lemma rise_gt0 k : 0 < rise k.
 Proof. by rewrite divr_gt0 ?mulr_gt0 ?ltr0n. Qed.
@@ -70,7 +77,7 @@ Qed.
 Lemma middle_leq s k : (J <= s <= k - J)%N -> phi s * phi (k - s)%N <= phi J * phi (k - J)%N.
 Proof.
 case/andP => h1 h2; have hk : (s <= k)%N := leq_trans h2 (leq_subr _ _).
-have h3 : (J <= k - s)%N by rewrite leq_subRL // addnC -leq_subRL // (leq_trans h1).
+have h3 : (J <= k - s)%N by apply: leq_swap h2; apply: leq_trans h1 hk.
 have := shift_leq (s - J) h3; rewrite subnKC // addnBA // subnK //.
 by rewrite ler_pdivr_mulr // mulrAC ler_pdivl_mulr // [X in _ <= X]mulrC.
 Qed.
@@ -87,23 +94,24 @@ rewrite !e ?(leq_trans hJ) // ler_pmul ?invr_ge0 ?(ltW (rise_gt0 _)) ?fall_ge0 /
 by apply: fall_leq; rewrite -!subn1 leq_sub2r.
 Qed.
 
-Lemma large_ge0 k : 0 <= large k.
+Lemma head_ge0 k : 0 <= head k.
 Proof.
 have z0 s : 0 <= phi s by apply: ltW.
-have f0 s : 0 <= fall k s * phi s := mulr_ge0 (fall_ge0 _ _) (z0 _).
-rewrite /large addr_ge0 //; last exact: mulr_ge0 (mulr_ge0 (ler0n _ _) M_ge0) (f0 _).
 rewrite divr_ge0 ?ler0n // big_nat_cond sumr_ge0 // => j /andP [/andP [_ hj] _].
 rewrite mulr_ge0 ?fall_ge0 // addr_ge0 ?mulr_ge0 ?ler0n //.
 by rewrite a_ge0 // (leq_trans (ltnW hj)).
 Qed.
 
-Lemma large_leq k k' : (J <= k)%N -> (k <= k')%N -> large k' <= large k.
+Lemma large_ge0 k : 0 <= large k.
 Proof.
-move=> hJ hk; have k0 : (0 < k)%N := leq_trans J_gt0 hJ.
-have hM (z : nat) : z%:R * M * (fall z J * phi J) = z%:R * fall z J * (M * phi J).
-  by rewrite mulrACA.
-rewrite /large !hM ler_add //; last first.
-  by rewrite ler_wpmul2r ?mulr_ge0 ?(ltW (phi_gt0 _)) // scaled_fall_leq.
+have z0 s : 0 <= phi s by apply: ltW.
+apply: addr_ge0 (head_ge0 k) _.
+exact: mulr_ge0 (mulr_ge0 (ler0n _ _) M_ge0) (mulr_ge0 (fall_ge0 _ _) (z0 _)).
+Qed.
+
+Lemma head_leq k k' : (J <= k)%N -> (k <= k')%N -> head k' <= head k.
+Proof.
+move=> hJ hk; have k0 : (0 < k)%N := leq_trans J_gt0 hJ; rewrite /head.
 rewrite !mulr_suml ler_sum_nat // => j /andP [_ hj].
 have e (z : nat) : (0 < z)%N -> fall z j * (z%:R * a j + j%:R * M * phi j) / z%:R =
     fall z j * (a j + j%:R * M * phi j / z%:R).
@@ -116,27 +124,36 @@ rewrite ler_add2l ler_wpmul2l // ler_pinv ?inE ?unitfE ?pnatr_eq0 -?lt0n ?ltr0n 
 by rewrite ler_nat.
 Qed.
 
-(* What the recursion makes of moments at most M phi_k for J <= k. *)
-Lemma step k : (J <= k <= n)%N -> (forall j, (J <= j < k)%N -> a j <= M * phi j) ->
-  (\sum_(1 <= s < k) l s * a (k - s)%N) / (k%:R * phi k) <= large k.
+Lemma large_leq k k' : (J <= k)%N -> (k <= k')%N -> large k' <= large k.
 Proof.
-case/andP => hJ hn h; have k0 : (0 < k)%N := leq_trans J_gt0 hJ.
+move=> hJ hk; have hM (z : nat) : z%:R * M * (fall z J * phi J) = z%:R * fall z J * (M * phi J).
+  by rewrite mulrACA.
+rewrite /large !hM ler_add ?head_leq //.
+by rewrite ler_wpmul2r ?mulr_ge0 ?(ltW (phi_gt0 _)) // scaled_fall_leq.
+Qed.
+
+(* The terms s < J, those with k - s < J, and those between. *)
+Lemma step_by Y k : (J <= k <= n)%N -> 0 <= Y ->
+  (forall s, (0 < s < J)%N -> (J <= k - s)%N -> a (k - s)%N <= M * phi (k - s)%N) ->
+  (forall s, (J <= s <= k - J)%N -> phi s * a (k - s)%N <= Y) ->
+  (\sum_(1 <= s < k) l s * a (k - s)%N) / (k%:R * phi k) <= head k + k%:R * (Y / phi k).
+Proof.
+case/andP => hJ hn Y0 hends hmiddle; have k0 : (0 < k)%N := leq_trans J_gt0 hJ.
 have k1 : (0 : rat) < k%:R by rewrite ltr0n.
 have z0 s : 0 <= phi s by apply: ltW.
 rewrite ler_pdivr_mulr ?mulr_gt0 //.
-have -> : large k * (k%:R * phi k) = \sum_(1 <= j < J) phi (k - j)%N * (k%:R * a j) +
-    \sum_(1 <= j < J) j%:R * phi j * (M * phi (k - j)%N) + k%:R * (k%:R * M * (phi J * phi (k - J)%N)).
-  rewrite /large mulrDl mulrA divfK ?lt0r_neq0 // -big_split /= mulr_suml; congr (_ + _).
+have -> : (head k + k%:R * (Y / phi k)) * (k%:R * phi k) =
+    \sum_(1 <= j < J) phi (k - j)%N * (k%:R * a j) +
+    \sum_(1 <= j < J) j%:R * phi j * (M * phi (k - j)%N) + k%:R * (k%:R * Y).
+  rewrite mulrDl /head mulrA divfK ?lt0r_neq0 // -big_split /= mulr_suml; congr (_ + _).
     apply: eq_bigr => j _; rewrite /fall mulrAC divfK ?phi_neq0 // mulrDr; congr (_ + _).
     by rewrite [RHS]mulrC -!mulrA mulrCA; congr (_ * _); rewrite mulrCA.
-  rewrite /fall mulrCA; congr (_ * _); rewrite -!mulrA; do 2 congr (_ * _).
-  by rewrite [_^-1 * _]mulrC mulfK ?phi_neq0 // mulrC.
+  by rewrite -mulrA; congr (_ * _); rewrite mulrCA divfK ?phi_neq0.
 have hw (X : nat -> rat) : \sum_(1 <= j < J) X j = \sum_(1 <= j < k) (if (j < J)%N then X j else 0).
   by rewrite (big_nat_widen _ _ _ _ _ hJ) [LHS]big_mkcond.
-have -> : k%:R * (k%:R * M * (phi J * phi (k - J)%N)) =
-    \sum_(0 <= s < k) k%:R * M * (phi J * phi (k - J)%N).
+have -> : k%:R * (k%:R * Y) = \sum_(0 <= s < k) k%:R * Y.
   by rewrite sumr_const_nat subn0 mulr_natl.
-have c0 : 0 <= k%:R * M * (phi J * phi (k - J)%N) by rewrite !mulr_ge0 ?ler0n.
+have c0 : 0 <= k%:R * Y by rewrite mulr_ge0 ?ler0n.
 rewrite [X in _ <= _ + X]big_ltn // addrCA ler_paddl // !hw [X in _ <= X + _ + _]big_nat_rev /=.
 rewrite -!big_split ler_sum_nat // => s /andP [s0 hs] /=.
 have ks : (k - s <= n)%N := leq_trans (leq_subr _ _) hn.
@@ -147,13 +164,26 @@ apply: le_trans t1 _; case: (ltnP (k - s) J) => h1.
   apply: ler_paddr => //; apply: ler_paddr.
     by case: ifP => _ //; rewrite !mulr_ge0 ?ler0n.
   by rewrite mulrAC mulrC ler_wpmul2l // ler_wpmul2r ?a_ge0 // ler_nat ltnW.
-have h2 : a (k - s)%N <= M * phi (k - s)%N by rewrite h // h1 ltn_subrL s0.
-have t2 : s%:R * phi s * a (k - s)%N <= s%:R * phi s * (M * phi (k - s)%N).
-  by rewrite ler_wpmul2l // mulr_ge0 ?ler0n.
-apply: le_trans t2 _; rewrite add0r; case: (ltnP s J) => h3; first by rewrite ler_paddr.
-rewrite add0r mulrACA ler_pmul ?mulr_ge0 ?ler0n //.
-  by rewrite ler_wpmul2r // ler_nat ltnW.
-by rewrite middle_leq // h3 leq_subRL ?(leq_trans hJ) // addnC -leq_subRL // ltnW.
+rewrite add0r; case: (ltnP s J) => h3.
+  by apply: ler_paddr => //; rewrite ler_wpmul2l ?mulr_ge0 ?ler0n // hends // s0.
+rewrite add0r -mulrA ler_pmul ?mulr_ge0 ?ler0n ?a_ge0 ?ler_nat //; first exact: ltnW.
+by rewrite hmiddle // h3 leq_swap // ltnW.
+Qed.
+
+(* What the recursion makes of moments at most M phi_k for J <= k. *)
+Lemma step k : (J <= k <= n)%N -> (forall j, (J <= j < k)%N -> a j <= M * phi j) ->
+  (\sum_(1 <= s < k) l s * a (k - s)%N) / (k%:R * phi k) <= large k.
+Proof.
+move=> hk h; have z0 s : 0 <= phi s by apply: ltW.
+have -> : large k = head k + k%:R * (M * (phi J * phi (k - J)%N) / phi k).
+  by congr (_ + _); rewrite -!mulrA; do 2 congr (_ * _); rewrite mulrA mulrC.
+have k0 : (0 < k)%N by apply: leq_trans J_gt0 _; case/andP: hk.
+apply: step_by => //; first by rewrite !mulr_ge0.
+  by move=> s /andP [s0 hs] hJ; rewrite h // hJ ltn_subrL s0.
+move=> s hs; have /andP [h1 h2] := hs; have s0 := leq_trans J_gt0 h1.
+apply: le_trans (_ : phi s * (M * phi (k - s)%N) <= _).
+  by rewrite ler_wpmul2l // h // ltn_subrL s0 k0 andbT (leq_swap _ h2) //; case/andP: hk.
+by rewrite mulrCA ler_wpmul2l // middle_leq.
 Qed.
 
 Variable K : nat.
@@ -233,12 +263,16 @@ Fixpoint falls x k j : seq dyadic :=
     let y := div true (mul true p (whole (den k)) x) (num k) in y :: falls y (N.pred k) i
   else [::].
 
-(* 2^S large k, from [:: a_0; a_1; ...] and [:: phi_1; phi_2; ...], which are upper bounds *)
-Definition large_up k J (A F : seq dyadic) : dyadic :=
-  let bs := falls (1%num, S) k J in
+(* 2^S head k and 2^S large k, from upper bounds [:: 2^S fall k 1; ...], [:: a_0; a_1; ...] and
+   [:: phi_1; phi_2; ...] *)
+Definition head_up k J (A F bs : seq dyadic) : dyadic :=
   let zs := [seq add true (mul true p (whole k) (nth zero A j.+1))
     (mul true p (whole (N.mul (bin_of_nat j.+1) M)) (nth zero F j)) | j <- iota 0 J.-1] in
-  add true (div true (dot p true zs bs) k)
+  div true (dot p true zs bs) k.
+
+Definition large_up k J (A F : seq dyadic) : dyadic :=
+  let bs := falls (1%num, S) k J in
+  add true (head_up k J A F bs)
     (mul true p (whole (N.mul k M)) (mul true p (nth zero bs J.-1) (nth zero F J.-1))).
 
 Definition large_check (J K : nat) (users mantissa shift : N) : bool :=
@@ -323,6 +357,44 @@ move=> h1 h2; apply: (@bounds_rounds up (N.add (value x) (value y))); last exact
 by rewrite nat_of_add_bin natrD; case: up h1 h2 => h1 h2; apply: ler_add.
 Qed.
 
+Lemma falls_scale k J i : (i < J <= nat_of_bin k)%N ->
+  bounds true (nth zero (falls p num den (1%num, S) k J) i) (T * fall phi (nat_of_bin k) i.+1).
+Proof.
+move=> h; apply: falls_bounds => //; first by rewrite /bounds val_power.
+by rewrite exprn_ge0 // ler0n.
+Qed.
+
+Lemma head_bounds k J (A F bs : seq dyadic) : (0 < J)%N -> (J <= nat_of_bin k)%N -> (J <= n)%N ->
+  (forall j, (j < J)%N -> bounds true (nth zero A j) (a j)) ->
+  (forall j, (j < J)%N -> bounds true (nth zero F j) (phi j.+1)) ->
+  (forall i, (i < J)%N -> bounds true (nth zero bs i) (T * fall phi (nat_of_bin k) i.+1)) ->
+  (J <= size bs)%N ->
+  bounds true (head_up p M k J A F bs) (T * head phi a (nat_of_bin M)%:R J (nat_of_bin k)).
+Proof.
+move=> J0 hJ hn hA hF hb hs; have T0 : 0 <= T by rewrite exprn_ge0 // ler0n.
+have z0 j : 0 <= phi j by apply: ltW.
+have f0 j : 0 <= fall phi (nat_of_bin k) j by rewrite divr_ge0.
+rewrite /head_up /head; set zs := [seq _ | j <- _].
+have sz : size zs = J.-1 by rewrite size_map size_iota.
+rewrite mulrA; apply: bounds_div; first exact: leq_trans hJ.
+have -> : T * (\sum_(1 <= j < J) fall phi k j * (k%:R * a j + j%:R * M%:R * phi j)) =
+    \sum_(i < size zs) (k%:R * a i.+1 + i.+1%:R * M%:R * phi i.+1) * (T * fall phi k i.+1).
+  rewrite sz mulr_sumr -{1}(prednK J0) big_add1 /= big_mkord; apply: eq_bigr => i _.
+  by rewrite [_ * (_ + _)]mulrC mulrCA.
+apply: (@bounds_dot _ _ _ _ (fun i => k%:R * a i.+1 + i.+1%:R * M%:R * phi i.+1) (fun i => T * fall phi k i.+1)).
+- rewrite sz => i hi; have hi2 : (i.+1 < J)%N by rewrite -(prednK J0) ltnS.
+  have a1 : 0 <= a i.+1 by rewrite a_ge0 // (leq_trans (ltnW hi2)).
+  split; first by rewrite addr_ge0 ?mulr_ge0 ?ler0n.
+  rewrite (nth_map 0%N) ?size_iota // nth_iota // add0n; apply: bounds_add.
+    by apply: bounds_mul; rewrite ?ler0n //; [exact: bounds_whole|exact: hA].
+  have -> : i.+1%:R * M%:R = (nat_of_bin (N.mul (bin_of_nat i.+1) M))%:R :> rat.
+    by rewrite nat_of_mul_bin bin_of_natK natrM.
+  by apply: bounds_mul; rewrite ?ler0n //; [exact: bounds_whole|apply: hF; exact: ltnW].
+- rewrite sz => i hi; split; first by rewrite mulr_ge0.
+  by apply: hb; apply: leq_trans hi (leq_pred _).
+by rewrite sz (leq_trans _ hs) // leq_pred.
+Qed.
+
 Lemma large_bounds k J (A F : seq dyadic) : (0 < J)%N -> (J <= nat_of_bin k)%N -> (J <= n)%N ->
   (forall j, (j < J)%N -> bounds true (nth zero A j) (a j)) ->
   (forall j, (j < J)%N -> bounds true (nth zero F j) (phi j.+1)) ->
@@ -330,36 +402,23 @@ Lemma large_bounds k J (A F : seq dyadic) : (0 < J)%N -> (J <= nat_of_bin k)%N -
 Proof.
 move=> J0 hJ hn hA hF; have T0 : 0 <= T by rewrite exprn_ge0 // ler0n.
 have z0 j : 0 <= phi j by apply: ltW.
-have f0 j : 0 <= fall phi (nat_of_bin k) j by rewrite divr_ge0.
-have h1 : bounds true ((1%num, S) : dyadic) T by rewrite /bounds val_power.
 have hb i : (i < J)%N -> bounds true (nth zero (falls p num den (1%num, S) k J) i) (T * fall phi (nat_of_bin k) i.+1).
-  by move=> hi; apply: falls_bounds => //; rewrite hi.
-rewrite /large_up /large; set bs := falls _ _ _ _ _ _ in hb *; set zs := [seq _ | j <- _].
-have sz : size zs = J.-1 by rewrite size_map size_iota.
-rewrite mulrDr; apply: bounds_add.
-  rewrite mulrA; apply: bounds_div; first exact: leq_trans hJ.
-  have -> : T * (\sum_(1 <= j < J) fall phi k j * (k%:R * a j + j%:R * M%:R * phi j)) =
-      \sum_(i < size zs) (k%:R * a i.+1 + i.+1%:R * M%:R * phi i.+1) * (T * fall phi k i.+1).
-    rewrite sz mulr_sumr -{1}(prednK J0) big_add1 /= big_mkord; apply: eq_bigr => i _.
-    by rewrite [_ * (_ + _)]mulrC mulrCA.
-  apply: (@bounds_dot _ _ _ _ (fun i => k%:R * a i.+1 + i.+1%:R * M%:R * phi i.+1) (fun i => T * fall phi k i.+1)).
-  - rewrite sz => i hi; have hi2 : (i.+1 < J)%N by rewrite -(prednK J0) ltnS.
-    have a1 : 0 <= a i.+1 by rewrite a_ge0 // (leq_trans (ltnW hi2)).
-    split; first by rewrite addr_ge0 ?mulr_ge0 ?ler0n.
-    rewrite (nth_map 0%N) ?size_iota // nth_iota // add0n; apply: bounds_add.
-      by apply: bounds_mul; rewrite ?ler0n //; [exact: bounds_whole|exact: hA].
-    have -> : i.+1%:R * M%:R = (nat_of_bin (N.mul (bin_of_nat i.+1) M))%:R :> rat.
-      by rewrite nat_of_mul_bin bin_of_natK natrM.
-    by apply: bounds_mul; rewrite ?ler0n //; [exact: bounds_whole|apply: hF; exact: ltnW].
-  - rewrite sz => i hi; split; first by rewrite mulr_ge0.
-    by apply: hb; apply: leq_trans hi (leq_pred _).
-  by rewrite sz size_falls leq_pred.
+  by move=> hi; apply: falls_scale; rewrite hi.
+rewrite /large_up /large mulrDr; apply: bounds_add.
+  by apply: head_bounds => //; rewrite size_falls.
 rewrite mulrCA -natrM -nat_of_mul_bin; have hJ1 : (J.-1 < J)%N by rewrite prednK.
-rewrite [T * _]mulrA; have tf : 0 <= T * fall phi (nat_of_bin k) J by rewrite mulr_ge0.
+have tf : 0 <= T * fall phi (nat_of_bin k) J by rewrite mulr_ge0 ?divr_ge0.
+rewrite [T * _]mulrA.
 apply: bounds_mul; [exact: ler0n|by rewrite mulr_ge0|exact: bounds_whole|].
 apply: bounds_mul; [by []|by []| |].
   by have := hb _ hJ1; rewrite prednK.
 by have := hF _ hJ1; rewrite prednK.
+Qed.
+
+Lemma leb_val x s y : leb x s y -> val x * 2%:R ^+ nat_of_bin s <= val y.
+Proof.
+move/leb_sound/nat_of_Nle; rewrite -(ler_nat rat_numDomainType) nat_of_mul_bin natrM.
+by rewrite power_rat.
 Qed.
 
 Theorem large_check_sound J K users mantissa shift : (0 < J)%N -> (J <= K)%N ->
@@ -384,9 +443,6 @@ have hl_up k : (J <= nat_of_bin k)%N -> bounds true (large_up p S num den M k J 
     by move=> j hj; apply: hA; apply: ltnW; apply: leq_trans hJ.
   by move=> j hj; apply: hF; apply: leq_trans hJ.
 have T1 : 0 < T by rewrite exprn_gt0 // ltr0n.
-have leb_val x s y : leb x s y -> val x * 2%:R ^+ nat_of_bin s <= val y.
-  move/leb_sound/nat_of_Nle; rewrite -(ler_nat rat_numDomainType) nat_of_mul_bin natrM.
-  by rewrite power_rat.
 have M0 : 0 <= (nat_of_bin M)%:R :> rat by rewrite ler0n.
 have hfew k : (J <= k < K)%N -> a k <= M%:R * phi k.
   case/andP => h1 h2; have k0 : (0 < k)%N := leq_trans J0 h1.
@@ -395,7 +451,7 @@ have hfew k : (J <= k < K)%N -> a k <= M%:R * phi k.
   rewrite -[_ <= _]/(bounds false _ _); apply: bounds_mul => //; [exact: ltW|exact: bounds_whole|].
   by rewrite -{2}(prednK k0); apply: hF; rewrite prednK // ltnW.
 have hclosed : q%:R * (1 + large phi a M%:R J K) <= M%:R.
-  have := leb_val _ _ _ closed; rewrite mulr1 => h.
+  have := leb_val closed; rewrite mulr1 => h.
   rewrite val_scaled -/T in h; rewrite -(ler_pmul2r T1); apply: le_trans h; rewrite -mulrA.
   have := hl_up (bin_of_nat K); rewrite bin_of_natK => /(_ hJ) hx.
   have h1 : bounds true ((1%num, S) : dyadic) T by rewrite /bounds val_power.
@@ -412,7 +468,7 @@ apply: (@le_trans _ _ (large phi a M%:R J users)).
   apply: (large_sound phi_gt0 rises l_bounds (ler0n _ _) M0 a_ge0 a0 ha J0 Jn hJ hfew hclosed n0).
   by rewrite hJu.
 rewrite ler_pdivl_mulr ?exprn_gt0 ?ltr0n // -(ler_pmul2l T1).
-have := leb_val _ _ _ small; rewrite val_scaled -/T [_ * T]mulrC.
+have := leb_val small; rewrite val_scaled -/T [_ * T]mulrC.
 apply: le_trans; rewrite mulrA ler_wpmul2r ?exprn_ge0 ?ler0n //.
 exact: hl_up.
 Qed.
