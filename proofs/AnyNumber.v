@@ -370,3 +370,230 @@ have -> : 2%:R * phi 1 * coefficient J * phi (n - J.+1)%N = phi 1 * (2%:R * term
 by rewrite -mulr_sumr ler_wpmul2l // tail.
 Qed.
 End Bound.
+
+Local Close Scope ring_scope.
+
+Section Evaluation.
+(* Bits of a mantissa, bits of the scale. *)
+Variables (p S : N) (num den : N -> N) (q : N).
+
+(* [:: coefficient c; ...; coefficient (c+j)] from the first *)
+Fixpoint coefficients (F1 x : dyadic) c j : seq dyadic :=
+  x :: if j is i.+1 then
+    coefficients F1 (div true (mul true p x (mul true p (whole (N.mul 3 q)) F1)) (bin_of_nat c.+1)) c.+1 i
+  else [::].
+
+(* 2^S first k *)
+Definition first_up k J (A F : seq dyadic) : dyadic :=
+  let bs := falls p num den (1%num, S) k J.+1 in
+  let us := coefficients (nth zero F 0) (whole q) 0 J in
+  add true (head_up p (N.mul 2 q) k J A F bs) (mul true p (whole k) (add true
+    (mul true p (dot p true (rev (take J F)) us) (nth zero bs J.-1))
+    (mul true p (mul true p (mul true p (whole 2) (nth zero F 0)) (nth zero us J)) (nth zero bs J)))).
+
+Definition first_check (V z : N) (J : nat) (users mantissa shift : N) : bool :=
+  let Fd := weights p num den false (whole 1) 1 J in let F := weights p num den true (whole 1) 1 J in
+  let A := rev (moments p q (rev (logs p Fd F J).2) J) in
+  let y := N.succ z in
+  [&& N.leb 2 V, N.leb (N.mul 3 q) (power V 6),
+   N.leb (N.mul (N.mul (N.mul (N.mul 6 q) (num 1%num)) V) (den y)) (N.mul (num y) (den 1%num)),
+   N.leb (N.add (N.succ (bin_of_nat J)) (N.mul 8 z)) users &
+   leb (first_up users J A F) shift (mantissa, S)].
+End Evaluation.
+
+Local Open Scope ring_scope.
+
+Local Arguments bin_of_nat : simpl never.
+
+Section Sound.
+Variables (p S : N) (num den : N -> N) (q : N).
+Variables (phi l a : nat -> rat).
+Hypothesis phi0 : phi 0%N = 1.
+Hypothesis phi_gt0 : forall k, 0 < phi k.
+Hypothesis den_gt0 : forall k, (0 < nat_of_bin k)%N -> (0 < nat_of_bin (den k))%N.
+Hypothesis phiS : forall k, phi k.+1 =
+  (nat_of_bin (num (bin_of_nat k.+1)))%:R * phi k / (nat_of_bin (den (bin_of_nat k.+1)))%:R.
+Hypothesis hl : forall k, (0 < k)%N -> k%:R * phi k = \sum_(1 <= s < k.+1) l s * phi (k - s)%N.
+Hypothesis l_bounds : forall k, (0 < k)%N -> 0 <= l k <= k%:R * phi k.
+Hypothesis rises : forall k, rise phi k <= rise phi k.+1.
+Hypothesis a0 : a 0%N = 1.
+Variable n : nat.
+Hypothesis ha : forall k, (0 < k <= n)%N ->
+  k%:R * a k = (nat_of_bin q)%:R * \sum_(1 <= s < k.+1) l s * a (k - s)%N.
+Hypothesis q_gt0 : (0 < nat_of_bin q)%N.
+
+Notation Q := ((nat_of_bin q)%:R : rat).
+Let z0 s : 0 <= phi s. Proof. exact: ltW. Qed.
+Let Q0 : 0 <= Q. Proof. exact: ler0n. Qed.
+Let T : rat := 2%:R ^+ nat_of_bin S.
+
+Lemma coefficients_bounds F1 x c j i : bounds true F1 (phi 1) ->
+  bounds true x (coefficient phi Q c) -> (i <= j)%N ->
+  bounds true (nth zero (coefficients p q F1 x c j) i) (coefficient phi Q (c + i)).
+Proof.
+move=> hF; elim: j x c i => [|j IH] x c [|i] hx hi; rewrite ?addn0 //=.
+rewrite addnS -addSn; apply: IH => //.
+have -> : coefficient phi Q c.+1 =
+    coefficient phi Q c * ((nat_of_bin (N.mul 3 q))%:R * phi 1) / (nat_of_bin (bin_of_nat c.+1))%:R.
+  rewrite bin_of_natK nat_of_mul_bin natrM -coefficientS mulfK // pnatr_eq0 //.
+apply: bounds_div; first by rewrite bin_of_natK.
+have c0 := coefficient_ge0 phi_gt0 Q0 c.
+apply: bounds_mul => //; first by rewrite mulr_ge0 ?ler0n.
+by apply: bounds_mul; rewrite ?ler0n //; exact: bounds_whole.
+Qed.
+
+Lemma size_coefficients F1 x c j : size (coefficients p q F1 x c j) = j.+1.
+Proof. by elim: j x c => //= j IH x c; rewrite IH. Qed.
+
+Lemma first_bounds k J (A F : seq dyadic) : (0 < J)%N -> (J < nat_of_bin k)%N -> (J <= n)%N ->
+  (forall j, (j < J)%N -> bounds true (nth zero A j) (a j)) ->
+  (forall j, (j < J)%N -> bounds true (nth zero F j) (phi j.+1)) -> size F = J ->
+  bounds true (first_up p S num den q k J A F) (T * first phi a Q J (nat_of_bin k)).
+Proof.
+move=> J0 hJ hn hA hF sF; have T0 : 0 <= T by rewrite exprn_ge0 // ler0n.
+have hb i : (i < J.+1)%N -> bounds true (nth zero (falls p num den (1%num, S) k J.+1) i) (T * fall phi (nat_of_bin k) i.+1).
+  by move=> hi; apply: (falls_scale p S phi_gt0 den_gt0 phiS); rewrite hi.
+have f0 j : 0 <= fall phi (nat_of_bin k) j := fall_ge0 phi_gt0 _ _.
+have c0 c := coefficient_ge0 phi_gt0 Q0 c.
+have a_pos := a_ge0 (fun k k0 => proj1 (andP (l_bounds k0))) a0 ha.
+have hu i : (i <= J)%N -> bounds true (nth zero (coefficients p q (nth zero F 0) (whole q) 0 J) i) (coefficient phi Q i).
+  move=> hi; rewrite -[i in coefficient _ _ i]add0n; apply: coefficients_bounds => //; first exact: hF.
+  by rewrite /coefficient expr1 expr0 fact0 mulr1 divr1; apply: bounds_whole.
+rewrite /first_up /first [T * _]mulrDr; apply: bounds_add.
+  have e : (nat_of_bin (N.mul 2 q))%:R = 2%:R * Q by rewrite nat_of_mul_bin natrM.
+  rewrite -e; apply: (@head_bounds p S q (N.mul 2 q) phi l a phi_gt0 l_bounds a0 n ha k J A F _ J0 (ltnW hJ) hn hA hF).
+    by move=> i hi; apply: hb; apply: ltnW.
+  by rewrite size_falls leqnSn.
+rewrite [T * _]mulrCA; set X := \sum_(0 <= c < J) _.
+have X0 : 0 <= X by rewrite /X big_nat_cond sumr_ge0 // => c _; apply: mulr_ge0 (c0 _) (z0 _).
+have s0 : 0 <= 2%:R * phi 1 * coefficient phi Q J := mulr_ge0 (mulr_ge0 (ler0n _ _) (z0 _)) (c0 _).
+apply: bounds_mul; [exact: ler0n| |exact: bounds_whole|].
+  exact: mulr_ge0 T0 (addr_ge0 (mulr_ge0 X0 (f0 _)) (mulr_ge0 s0 (f0 _))).
+have tf j : 0 <= T * fall phi (nat_of_bin k) j := mulr_ge0 T0 (f0 j).
+have hX : bounds true (dot p true (rev (take J F)) (coefficients p q (nth zero F 0) (whole q) 0 J)) X.
+  have hs : size (rev (take J F)) = J by rewrite size_rev size_take_min sF minnn.
+  have := @bounds_dot true p (rev (take J F)) (coefficients p q (nth zero F 0) (whole q) 0 J)
+    (fun i => phi (J - i)%N) (fun i => coefficient phi Q i).
+  rewrite hs; have -> : \sum_(i < J) phi (J - i)%N * coefficient phi Q i = X.
+    by rewrite /X big_mkord; apply: eq_bigr => i _; rewrite /term mulrC.
+  apply.
+  - move=> i hi; split; first exact: z0.
+    have sT : size (take J F) = J by rewrite size_take_min sF minnn.
+    rewrite nth_rev sT // nth_take ?ltn_subrL ?J0 //.
+    by rewrite -[X in phi X](subnSK hi); apply: hF; rewrite ltn_subrL J0.
+  - by move=> i hi; split; [exact: c0|apply: hu; apply: ltnW].
+  by rewrite size_coefficients.
+rewrite [T * _]mulrDr; apply: bounds_add; rewrite [T * _]mulrCA; apply: bounds_mul.
+- exact: X0.
+- exact: tf.
+- exact: hX.
+- by have := hb J.-1; rewrite (prednK J0); apply; apply: leqnSn.
+- exact: s0.
+- exact: tf.
+- apply: bounds_mul; [by rewrite mulr_ge0 ?ler0n|exact: c0| |exact: hu].
+  by apply: bounds_mul; [exact: ler0n|exact: z0|exact: (bounds_whole true 2)|exact: hF].
+exact: hb.
+Qed.
+
+Theorem first_check_sound V z J users mantissa shift : (0 < J)%N -> (nat_of_bin users <= n)%N ->
+  first_check p S num den q V z J users mantissa shift ->
+  (\sum_(1 <= s < n) l s * a (n - s)%N) / (n%:R * phi n) <= (nat_of_bin mantissa)%:R / 2%:R ^+ nat_of_bin shift.
+Proof.
+move=> J0 hn; rewrite /first_check; set Fd := weights _ _ _ _ _ _ _.
+set F := weights _ _ _ _ _ _ _; set A := rev _.
+case/and5P => /nat_of_le hV /nat_of_le hroot /nat_of_le hrare /nat_of_le hu small.
+have hJu : (J.+1 + 8 * nat_of_bin z <= nat_of_bin users)%N.
+  move: hu; rewrite nat_of_add_bin nat_of_mul_bin -N.add_1_l nat_of_add_bin bin_of_natK add1n.
+  by [].
+have hJ : (J < nat_of_bin users)%N by apply: leq_trans hJu; rewrite leq_addr.
+have hJn : (J <= n)%N := leq_trans (ltnW hJ) hn.
+have haJ k : (0 < k <= J)%N -> k%:R * a k = Q * \sum_(1 <= s < k.+1) l s * a (k - s)%N.
+  by case/andP => k0 hk; apply: ha; rewrite k0 (leq_trans hk).
+have l0 k : (0 < k)%N -> 0 <= l k by move=> k0; case/andP: (l_bounds k0).
+have [sA hm] := moments_bounds p phi0 den_gt0 phiS hl l0 a0 haJ (leqnn J).
+have hA j : (j < J)%N -> bounds true (nth zero A j) (a j).
+  move=> hj; rewrite nth_rev sA ?ltnS ?(ltnW hj) // subSS -[X in a X](subKn (ltnW hj)); apply: hm.
+  exact: leq_subr.
+have hF j : (j < J)%N -> bounds true (nth zero F j) (phi j.+1).
+  exact: (f_bounds p phi0 den_gt0 phiS).
+have hup := first_bounds J0 hJ hJn hA hF (size_weights _ _ _ _ _ _ _).
+have T1 : 0 < T by rewrite exprn_gt0 // ltr0n.
+have a_pos := a_ge0 l0 a0 ha.
+have Qp : 0 < Q by rewrite ltr0n.
+have hV' : 2%:R <= (nat_of_bin V)%:R :> rat by rewrite ler_nat.
+have hroot' : 3%:R * Q <= (nat_of_bin V)%:R ^+ 6.
+  by rewrite -natrX -natrM ler_nat; move: hroot; rewrite nat_of_mul_bin power_nat.
+have hrare' : 6%:R * Q * phi 1 * (nat_of_bin V)%:R <= ratio phi (nat_of_bin z).
+  have hz : bin_of_nat (nat_of_bin z).+1 = N.succ z.
+    by apply: nat_of_bin_inj; rewrite bin_of_natK -N.add_1_l nat_of_add_bin add1n.
+  have d1 : (0 : rat) < (nat_of_bin (den 1%num))%:R by rewrite ltr0n den_gt0.
+  have dz : (0 : rat) < (nat_of_bin (den (N.succ z)))%:R by rewrite ltr0n den_gt0 // -hz bin_of_natK.
+  have -> : ratio phi (nat_of_bin z) = (nat_of_bin (num (N.succ z)))%:R / (nat_of_bin (den (N.succ z)))%:R.
+    by rewrite /ratio phiS hz mulrAC mulfK ?lt0r_neq0.
+  have -> : phi 1 = (nat_of_bin (num 1%num))%:R / (nat_of_bin (den 1%num))%:R by rewrite phiS phi0 mulr1.
+  have alg (c x d v w : rat) : c * (x / d) * v * w = c * x * v * w / d.
+    by rewrite mulrA [_ / _ * v]mulrAC [_ / _ * w]mulrAC.
+  rewrite ler_pdivl_mulr // alg ler_pdivr_mulr // -!natrM ler_nat.
+  by move: hrare; rewrite !nat_of_mul_bin.
+apply: (@le_trans _ _ (first phi a Q J (nat_of_bin users))).
+  apply: (first_sound phi_gt0 rises l_bounds Q0 a_pos a0 ha phi0 Qp hV' hrare' hroot' J0).
+    exact: leq_trans hJu hn.
+  by rewrite hJ.
+rewrite ler_pdivl_mulr ?exprn_gt0 ?ltr0n // -(ler_pmul2l T1).
+have := leb_val small; rewrite val_scaled -/T [_ * T]mulrC.
+by apply: le_trans; rewrite mulrA ler_wpmul2r ?exprn_ge0 ?ler0n.
+Qed.
+End Sound.
+
+(* Is E[q^(C-1); C >= 2] at most mantissa / 2^shift for this number of users and for every larger
+   one, by the moments on at most J users? Beyond z users g is at least 6 q V, and V^6 >= 3 q. *)
+Definition certified_any (p S : N) (one clear : bool) (m : nat) (q V z : N) (J : nat)
+    (users mantissa shift : N) : bool :=
+  [&& (~~ clear) + 1 < m, 0 < J &
+   first_check p S (growth one m) (divisor clear) q V z J users mantissa shift]%N.
+
+Section Certified.
+Variables (p S : N) (one : bool) (m : nat) (q V z : N) (J : nat) (users mantissa shift : N) (n : nat).
+Hypothesis hn : (nat_of_bin users <= n)%N.
+
+Theorem any_divergence clear : (0 < nat_of_bin q)%N -> (0 < n)%N ->
+  certified_any p S one clear m q V z J users mantissa shift ->
+  divergence one clear m n q <= mantissa%:R / 2%:R ^+ shift.
+Proof.
+move=> q0 n0 /and3P [m1 J0 h]; have m0 : (0 < m)%N by apply: leq_trans m1.
+rewrite divergenceE //; apply: first_check_sound J0 hn h => //.
+- exact: phi0.
+- exact: phi_gt0.
+- exact: divisor_gt0.
+- exact: phiS.
+- exact: l_rec.
+- exact: l_probability.
+- exact: kind_rise.
+- exact: a_0.
+exact: a_rec.
+Qed.
+
+Variable G : finZmodType.
+Hypothesis hq : nat_of_bin q = #|G|.
+
+Lemma half_any clear (t : rat) : (0 < n)%N ->
+  certified_any p S one clear m q V z J users mantissa shift ->
+  ((0 < m)%N -> t <= divergence one clear m n #|G| / 2%:R) -> t <= mantissa%:R / 2%:R ^+ shift / 2%:R.
+Proof.
+move=> n0 h ht; have /and3P [m1 _ _] := h; apply: le_trans (ht (leq_trans _ m1)) _ => //.
+rewrite ler_wpmul2r ?invr_ge0 ?ler0n // -hq; apply: any_divergence n0 h.
+by rewrite hq q_gt0.
+Qed.
+
+Theorem any_security (x x' : {ffun 'I_n -> G}) T : (0 < n)%N ->
+  certified_any p S one true m q V z J users mantissa shift -> \sum_i x i = \sum_i x' i ->
+  (Pr (@owner m _) (shufflers one m n) x T - Pr (@owner m _) (shufflers one m n) x' T) ^+ 2 <=
+  mantissa%:R / 2%:R ^+ shift / 2%:R.
+Proof. by move=> n0 h e; apply: (half_any n0 h) => m0; apply: security. Qed.
+
+Theorem any_security_no_clear (x x' : {ffun 'I_n -> G}) T : (0 < n)%N ->
+  certified_any p S one false m q V z J users mantissa shift -> \sum_i x i = \sum_i x' i ->
+  (Pr2 (@owner m _) (shufflers one m n) x T - Pr2 (@owner m _) (shufflers one m n) x' T) ^+ 2 <=
+  mantissa%:R / 2%:R ^+ shift / 2%:R.
+Proof. by move=> n0 h e; apply: (half_any n0 h) => m0; apply: security_no_clear. Qed.
+End Certified.
