@@ -597,3 +597,16 @@ Theorem any_security_no_clear (x x' : {ffun 'I_n -> G}) T : (0 < n)%N ->
   mantissa%:R / 2%:R ^+ shift / 2%:R.
 Proof. by move=> n0 h e; apply: (half_any n0 h) => m0; apply: security_no_clear. Qed.
 End Certified.
+
+(* 13 messages and a clear share hide 64-bit numbers by 88 bits, from a million users on. *)
+Corollary million (n : nat) (G : finZmodType) (x x' : {ffun 'I_n -> G}) T :
+  (nat_of_bin 1000000 <= n)%N -> nat_of_bin 18446744073709551616 = #|G| ->
+  \sum_i x i = \sum_i x' i ->
+  (Pr (@owner 13 _) (parallel 13 _) x T - Pr (@owner 13 _) (parallel 13 _) x' T) ^+ 2 <=
+  1%N%:R / 2%:R ^+ 175 / 2%:R.
+Proof.
+move=> hn hq; apply: (@any_security 80 20000 false 13 18446744073709551616 1953 88 8 1000000 1 175 n
+  hn G hq x x' T).
+  by apply: leq_trans hn.
+by vm_compute.
+Qed.

@@ -1,4 +1,4 @@
-(* A bound of E[q^(C-1); C >= 2] for any number of users from the moments of few. *)
+(* What the recursion makes of few known moments; the growth of the weights. *)
 From Coq Require Import NArith.
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
 From Ikos Require Import Graph Shuffle NoClear Colour Recursion Instances Numbers Certificate Dyadic Kinds Rounded.
@@ -32,7 +32,6 @@ Hypotheses (J_gt0 : (0 < J)%N) (J_le : (J <= n)%N).
 Definition fall k j : rat := phi (k - j)%N / phi k.
 Definition head k : rat :=
   (\sum_(1 <= j < J) fall k j * (k%:R * a j + j%:R * M * phi j)) / k%:R.
-Definition large k : rat := head k + k%:R * M * (fall k J * phi J).
 
 Lemma rise_gt0 k : 0 < rise k.
 Proof. by rewrite divr_gt0 ?mulr_gt0 ?ltr0n. Qed.
@@ -102,13 +101,6 @@ rewrite mulr_ge0 ?fall_ge0 // addr_ge0 ?mulr_ge0 ?ler0n //.
 by rewrite a_ge0 // (leq_trans (ltnW hj)).
 Qed.
 
-Lemma large_ge0 k : 0 <= large k.
-Proof.
-have z0 s : 0 <= phi s by apply: ltW.
-apply: addr_ge0 (head_ge0 k) _.
-exact: mulr_ge0 (mulr_ge0 (ler0n _ _) M_ge0) (mulr_ge0 (fall_ge0 _ _) (z0 _)).
-Qed.
-
 Lemma head_leq k k' : (J <= k)%N -> (k <= k')%N -> head k' <= head k.
 Proof.
 move=> hJ hk; have k0 : (0 < k)%N := leq_trans J_gt0 hJ; rewrite /head.
@@ -122,14 +114,6 @@ rewrite !e ?(leq_trans k0) // ler_pmul ?fall_ge0 //.
 - by rewrite fall_leq // (leq_trans (ltnW hj)).
 rewrite ler_add2l ler_wpmul2l // ler_pinv ?inE ?unitfE ?pnatr_eq0 -?lt0n ?ltr0n ?(leq_trans k0) //.
 by rewrite ler_nat.
-Qed.
-
-Lemma large_leq k k' : (J <= k)%N -> (k <= k')%N -> large k' <= large k.
-Proof.
-move=> hJ hk; have hM (z : nat) : z%:R * M * (fall z J * phi J) = z%:R * fall z J * (M * phi J).
-  by rewrite mulrACA.
-rewrite /large !hM ler_add ?head_leq //.
-by rewrite ler_wpmul2r ?mulr_ge0 ?(ltW (phi_gt0 _)) // scaled_fall_leq.
 Qed.
 
 (* The terms s < J, those with k - s < J, and those between. *)
@@ -170,52 +154,6 @@ rewrite add0r -mulrA ler_pmul ?mulr_ge0 ?ler0n ?a_ge0 ?ler_nat //; first exact: 
 by rewrite hmiddle // h3 leq_swap // ltnW.
 Qed.
 
-(* What the recursion makes of moments at most M phi_k for J <= k. *)
-Lemma step k : (J <= k <= n)%N -> (forall j, (J <= j < k)%N -> a j <= M * phi j) ->
-  (\sum_(1 <= s < k) l s * a (k - s)%N) / (k%:R * phi k) <= large k.
-Proof.
-move=> hk h; have z0 s : 0 <= phi s by apply: ltW.
-have -> : large k = head k + k%:R * (M * (phi J * phi (k - J)%N) / phi k).
-  by congr (_ + _); rewrite -!mulrA; do 2 congr (_ * _); rewrite mulrA mulrC.
-have k0 : (0 < k)%N by apply: leq_trans J_gt0 _; case/andP: hk.
-apply: step_by => //; first by rewrite !mulr_ge0.
-  by move=> s /andP [s0 hs] hJ; rewrite h // hJ ltn_subrL s0.
-move=> s hs; have /andP [h1 h2] := hs; have s0 := leq_trans J_gt0 h1.
-apply: le_trans (_ : phi s * (M * phi (k - s)%N) <= _).
-  by rewrite ler_wpmul2l // h // ltn_subrL s0 k0 andbT (leq_swap _ h2) //; case/andP: hk.
-by rewrite mulrCA ler_wpmul2l // middle_leq.
-Qed.
-
-Variable K : nat.
-Hypothesis hJK : (J <= K)%N.
-Hypothesis few : forall k, (J <= k < K)%N -> a k <= M * phi k.
-Hypothesis closed : q * (1 + large K) <= M.
-
-Lemma moment_leq k : (J <= k <= n)%N -> a k <= M * phi k.
-Proof.
-elim/ltn_ind: k => k IH hk; case: (ltnP k K) => h.
-  by apply: few; rewrite h andbT; case/andP: hk.
-have [h1 h2] := andP hk; have k0 : (0 < k)%N := leq_trans J_gt0 h1.
-have k1 : 0 < k%:R * phi k by rewrite mulr_gt0 ?ltr0n.
-have hs : \sum_(1 <= s < k) l s * a (k - s)%N <= large k * (k%:R * phi k).
-  rewrite -ler_pdivr_mulr //; apply: (step hk) => j /andP [j1 j2].
-  by apply: IH; rewrite // j1 (leq_trans (ltnW j2)).
-have k2 : (0 : rat) < k%:R by rewrite ltr0n.
-rewrite -(ler_pmul2l k2) ha ?k0 // big_nat_recr //= subnn a0 mulr1.
-apply: le_trans (_ : q * (large K * (k%:R * phi k) + k%:R * phi k) <= _).
-  rewrite ler_wpmul2l // ler_add //; last by case/andP: (l_bounds k0).
-  by apply: le_trans hs _; rewrite ler_wpmul2r ?(ltW k1) // large_leq.
-rewrite -[X in _ + X]mul1r -mulrDl mulrA [X in _ <= X]mulrCA ler_wpmul2r ?(ltW k1) //.
-by rewrite addrC.
-Qed.
-
-Theorem large_sound k : (0 < n)%N -> (J <= k <= n)%N ->
-  (\sum_(1 <= s < n) l s * a (n - s)%N) / (n%:R * phi n) <= large k.
-Proof.
-move=> n0 /andP [h1 h2]; apply: le_trans (large_leq h1 h2).
-apply: step; first by rewrite J_le leqnn.
-by move=> j /andP [j1 j2]; apply: moment_leq; rewrite j1 ltnW.
-Qed.
 End Bound.
 
 (* Where two messages hide, the weights grow as the bound needs. *)
@@ -254,8 +192,8 @@ End Growth.
 Local Close Scope ring_scope.
 
 Section Evaluation.
-(* Bits of a mantissa, bits of the scale. *)
-Variables (p S : N) (num den : N -> N) (q M : N).
+(* Bits of a mantissa. *)
+Variables (p : N) (num den : N -> N) (M : N).
 
 (* [:: fall k 1; ...; fall k j] times x *)
 Fixpoint falls x k j : seq dyadic :=
@@ -263,24 +201,13 @@ Fixpoint falls x k j : seq dyadic :=
     let y := div true (mul true p (whole (den k)) x) (num k) in y :: falls y (N.pred k) i
   else [::].
 
-(* 2^S head k and 2^S large k, from upper bounds [:: 2^S fall k 1; ...], [:: a_0; a_1; ...] and
+(* 2^S head k, from upper bounds [:: 2^S fall k 1; ...], [:: a_0; a_1; ...] and
    [:: phi_1; phi_2; ...] *)
 Definition head_up k J (A F bs : seq dyadic) : dyadic :=
   let zs := [seq add true (mul true p (whole k) (nth zero A j.+1))
     (mul true p (whole (N.mul (bin_of_nat j.+1) M)) (nth zero F j)) | j <- iota 0 J.-1] in
   div true (dot p true zs bs) k.
 
-Definition large_up k J (A F : seq dyadic) : dyadic :=
-  let bs := falls (1%num, S) k J in
-  add true (head_up k J A F bs)
-    (mul true p (whole (N.mul k M)) (mul true p (nth zero bs J.-1) (nth zero F J.-1))).
-
-Definition large_check (J K : nat) (users mantissa shift : N) : bool :=
-  let Fd := weights p num den false (whole 1) 1 K in let F := weights p num den true (whole 1) 1 K in
-  let A := rev (moments p q (rev (logs p Fd F K).2) K) in
-  [&& all (fun k => leb (nth zero A k) 0 (mul false p (whole M) (nth zero Fd k.-1))) (iota J (K - J)),
-   leb (mul true p (whole q) (add true (1%num, S) (large_up (bin_of_nat K) J A F))) 0 (M, S) &
-   leb (large_up users J A F) shift (mantissa, S)].
 End Evaluation.
 
 Local Open Scope ring_scope.
@@ -395,173 +322,10 @@ apply: (@bounds_dot _ _ _ _ (fun i => k%:R * a i.+1 + i.+1%:R * M%:R * phi i.+1)
 by rewrite sz (leq_trans _ hs) // leq_pred.
 Qed.
 
-Lemma large_bounds k J (A F : seq dyadic) : (0 < J)%N -> (J <= nat_of_bin k)%N -> (J <= n)%N ->
-  (forall j, (j < J)%N -> bounds true (nth zero A j) (a j)) ->
-  (forall j, (j < J)%N -> bounds true (nth zero F j) (phi j.+1)) ->
-  bounds true (large_up p S num den M k J A F) (T * large phi a (nat_of_bin M)%:R J (nat_of_bin k)).
-Proof.
-move=> J0 hJ hn hA hF; have T0 : 0 <= T by rewrite exprn_ge0 // ler0n.
-have z0 j : 0 <= phi j by apply: ltW.
-have hb i : (i < J)%N -> bounds true (nth zero (falls p num den (1%num, S) k J) i) (T * fall phi (nat_of_bin k) i.+1).
-  by move=> hi; apply: falls_scale; rewrite hi.
-rewrite /large_up /large mulrDr; apply: bounds_add.
-  by apply: head_bounds => //; rewrite size_falls.
-rewrite mulrCA -natrM -nat_of_mul_bin; have hJ1 : (J.-1 < J)%N by rewrite prednK.
-have tf : 0 <= T * fall phi (nat_of_bin k) J by rewrite mulr_ge0 ?divr_ge0.
-rewrite [T * _]mulrA.
-apply: bounds_mul; [exact: ler0n|by rewrite mulr_ge0|exact: bounds_whole|].
-apply: bounds_mul; [by []|by []| |].
-  by have := hb _ hJ1; rewrite prednK.
-by have := hF _ hJ1; rewrite prednK.
-Qed.
-
 Lemma leb_val x s y : leb x s y -> val x * 2%:R ^+ nat_of_bin s <= val y.
 Proof.
 move/leb_sound/nat_of_Nle; rewrite -(ler_nat rat_numDomainType) nat_of_mul_bin natrM.
 by rewrite power_rat.
 Qed.
 
-Theorem large_check_sound J K users mantissa shift : (0 < J)%N -> (J <= K)%N ->
-  (K <= nat_of_bin users)%N -> (nat_of_bin users <= n)%N ->
-  large_check p S num den q M J K users mantissa shift ->
-  (\sum_(1 <= s < n) l s * a (n - s)%N) / (n%:R * phi n) <= (nat_of_bin mantissa)%:R / 2%:R ^+ nat_of_bin shift.
-Proof.
-move=> J0 hJ hK hn; rewrite /large_check; set Fd := weights _ _ _ _ _ _ _.
-set F := weights _ _ _ _ _ _ _; set A := rev _ => /and3P [/allP few closed small].
-have hKn : (K <= n)%N := leq_trans hK hn.
-have haK k : (0 < k <= K)%N -> k%:R * a k = (nat_of_bin q)%:R * \sum_(1 <= s < k.+1) l s * a (k - s)%N.
-  by case/andP => k0 hk; apply: ha; rewrite k0 (leq_trans hk).
-have [sA hm] := moments_bounds p phi0 den_gt0 phiS hl l_ge0 a0 haK (leqnn K).
-have hA j : (j <= K)%N -> bounds true (nth zero A j) (a j).
-  move=> hj; rewrite nth_rev sA ?ltnS // subSS -[X in a X](subKn hj); apply: hm.
-  exact: leq_subr.
-have hF up j : (j < K)%N -> bounds up (nth zero (weights p num den up (whole 1) 1 K) j) (phi j.+1).
-  exact: (f_bounds p phi0 den_gt0 phiS).
-have hl_up k : (J <= nat_of_bin k)%N -> bounds true (large_up p S num den M k J A F)
-    (T * large phi a (nat_of_bin M)%:R J (nat_of_bin k)).
-  move=> hk; apply: large_bounds => //; first exact: leq_trans hKn.
-    by move=> j hj; apply: hA; apply: ltnW; apply: leq_trans hJ.
-  by move=> j hj; apply: hF; apply: leq_trans hJ.
-have T1 : 0 < T by rewrite exprn_gt0 // ltr0n.
-have M0 : 0 <= (nat_of_bin M)%:R :> rat by rewrite ler0n.
-have hfew k : (J <= k < K)%N -> a k <= M%:R * phi k.
-  case/andP => h1 h2; have k0 : (0 < k)%N := leq_trans J0 h1.
-  have := few k; rewrite mem_iota h1 subnKC // h2 => /(_ isT) /leb_val; rewrite mulr1 => h.
-  apply: le_trans (hA k (ltnW h2)) _; apply: le_trans h _.
-  rewrite -[_ <= _]/(bounds false _ _); apply: bounds_mul => //; [exact: ltW|exact: bounds_whole|].
-  by rewrite -{2}(prednK k0); apply: hF; rewrite prednK // ltnW.
-have hclosed : q%:R * (1 + large phi a M%:R J K) <= M%:R.
-  have := leb_val closed; rewrite mulr1 => h.
-  rewrite val_scaled -/T in h; rewrite -(ler_pmul2r T1); apply: le_trans h; rewrite -mulrA.
-  have := hl_up (bin_of_nat K); rewrite bin_of_natK => /(_ hJ) hx.
-  have h1 : bounds true ((1%num, S) : dyadic) T by rewrite /bounds val_power.
-  have hL : 0 <= large phi a M%:R J K.
-    exact: (large_ge0 phi_gt0 M0 a_ge0 (leq_trans hJ hKn)).
-  rewrite -[_ <= _]/(bounds true _ _).
-  apply: bounds_mul; [exact: ler0n| |exact: bounds_whole|].
-    exact: mulr_ge0 (addr_ge0 ler01 hL) (ltW T1).
-  by rewrite mulrDl mul1r [X in _ + X]mulrC; apply: bounds_add.
-have n0 : (0 < n)%N := leq_trans J0 (leq_trans hJ hKn).
-have Jn : (J <= n)%N := leq_trans hJ hKn.
-have hJu : (J <= nat_of_bin users)%N := leq_trans hJ hK.
-apply: (@le_trans _ _ (large phi a M%:R J users)).
-  apply: (large_sound phi_gt0 rises l_bounds (ler0n _ _) M0 a_ge0 a0 ha J0 Jn hJ hfew hclosed n0).
-  by rewrite hJu.
-rewrite ler_pdivl_mulr ?exprn_gt0 ?ltr0n // -(ler_pmul2l T1).
-have := leb_val small; rewrite val_scaled -/T [_ * T]mulrC.
-apply: le_trans; rewrite mulrA ler_wpmul2r ?exprn_ge0 ?ler0n //.
-exact: hl_up.
-Qed.
 End Sound.
-
-(* Is E[q^(C-1); C >= 2] at most mantissa / 2^shift for this number of users and for every larger
-   one, by the moments on fewer than K users? M 2^0 bounds E[q^C] from J users on; S is the scale. *)
-Definition certified_large (p S : N) (one clear : bool) (m : nat) (q M : N) (J K : nat)
-    (users mantissa shift : N) : bool :=
-  [&& (~~ clear) + 1 < m, 0 < J, J <= K, N.leb (bin_of_nat K) users &
-   large_check p S (growth one m) (divisor clear) q M J K users mantissa shift]%N.
-
-Section Certified.
-Variables (p S : N) (one clear : bool) (m : nat) (q M : N) (J K : nat) (users mantissa shift : N).
-Variable n : nat.
-Hypothesis hn : (nat_of_bin users <= n)%N.
-
-Theorem large_divergence : (0 < nat_of_bin q)%N ->
-  certified_large p S one clear m q M J K users mantissa shift ->
-  divergence one clear m n q <= mantissa%:R / 2%:R ^+ shift.
-Proof.
-move=> q0 /and5P [m1 J0 hJ /nat_of_le hK h]; rewrite bin_of_natK in hK.
-have m0 : (0 < m)%N by apply: leq_trans m1.
-have n0 : (0 < n)%N := leq_trans J0 (leq_trans hJ (leq_trans hK hn)).
-rewrite divergenceE //; apply: large_check_sound J0 hJ hK hn h => //.
-- exact: phi0.
-- exact: phi_gt0.
-- exact: divisor_gt0.
-- exact: phiS.
-- exact: l_rec.
-- exact: l_probability.
-- exact: kind_rise.
-- exact: a_0.
-exact: a_rec.
-Qed.
-End Certified.
-
-Section CertifiedSecurity.
-Variables (p S : N) (one : bool) (m : nat) (G : finZmodType) (q M : N) (J K : nat).
-Variables (users mantissa shift : N) (n : nat).
-Hypotheses (hq : nat_of_bin q = #|G|) (hn : (nat_of_bin users <= n)%N).
-
-Lemma half_large clear (t : rat) :
-  certified_large p S one clear m q M J K users mantissa shift ->
-  ((0 < m)%N -> (0 < n)%N -> t <= divergence one clear m n #|G| / 2%:R) ->
-  t <= mantissa%:R / 2%:R ^+ shift / 2%:R.
-Proof.
-move=> h ht; have /and5P [m1 J0 hJ /nat_of_le hK _] := h; rewrite bin_of_natK in hK.
-apply: le_trans (ht _ _) _; first exact: leq_trans m1.
-  exact: leq_trans J0 (leq_trans hJ (leq_trans hK hn)).
-rewrite ler_wpmul2r ?invr_ge0 ?ler0n // -hq; apply: large_divergence hn _ h.
-by rewrite hq q_gt0.
-Qed.
-
-Theorem large_security (x x' : {ffun 'I_n -> G}) T :
-  certified_large p S one true m q M J K users mantissa shift -> \sum_i x i = \sum_i x' i ->
-  (Pr (@owner m _) (shufflers one m n) x T - Pr (@owner m _) (shufflers one m n) x' T) ^+ 2 <=
-  mantissa%:R / 2%:R ^+ shift / 2%:R.
-Proof. by move=> h e; apply: (half_large h) => m0 n0; apply: security. Qed.
-
-Theorem large_security_no_clear (x x' : {ffun 'I_n -> G}) T :
-  certified_large p S one false m q M J K users mantissa shift -> \sum_i x i = \sum_i x' i ->
-  (Pr2 (@owner m _) (shufflers one m n) x T - Pr2 (@owner m _) (shufflers one m n) x' T) ^+ 2 <=
-  mantissa%:R / 2%:R ^+ shift / 2%:R.
-Proof. by move=> h e; apply: (half_large h) => m0 n0; apply: security_no_clear. Qed.
-End CertifiedSecurity.
-
-(* certify(10**6, 2**64, 13), and 14 without a clear share, times 1 + 4/n, for every number of users
-   from 10^6 on. *)
-Example certificate_million_parallel : certified_large 80 20000 false true 13 18446744073709551616
-  36893488147419103232 80 90 1000000 16296352995827131394 239.
-Proof. by vm_compute. Qed.
-
-Example certificate_million_parallel_no_clear : certified_large 80 20000 false false 14 18446744073709551616
-  36893488147419103232 80 90 1000000 16296352995827131394 239.
-Proof. by vm_compute. Qed.
-
-Example certificate_million_single : certified_large 80 20000 true true 13 18446744073709551616
-  36893488147419103232 80 90 1000000 10978922021526163044 254.
-Proof. by vm_compute. Qed.
-
-Example certificate_million_single_no_clear : certified_large 80 20000 true false 14 18446744073709551616
-  36893488147419103232 80 90 1000000 16757878029794962572 256.
-Proof. by vm_compute. Qed.
-
-(* So 13 messages and a clear share hide 64-bit numbers by 88 bits, from a million users on. *)
-Corollary million (n : nat) (G : finZmodType) (x x' : {ffun 'I_n -> G}) T :
-  (nat_of_bin 1000000 <= n)%N -> nat_of_bin 18446744073709551616 = #|G| ->
-  \sum_i x i = \sum_i x' i ->
-  (Pr (@owner 13 _) (parallel 13 _) x T - Pr (@owner 13 _) (parallel 13 _) x' T) ^+ 2 <=
-  1%N%:R / 2%:R ^+ 175 / 2%:R.
-Proof.
-move=> hn hq; apply: (@large_security 80 20000 false 13 G 18446744073709551616
-  36893488147419103232 80 90 1000000 1 175 n hq hn).
-by vm_compute.
-Qed.
