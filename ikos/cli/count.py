@@ -134,7 +134,7 @@ def command(request: CountRequest) -> Report:
     with release.adding_up():
         result = mean(answers, **arguments, ledger=ledger)
     report = groups.report(
-        request, result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
+        [request], result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
         ledger=ledger, shown=("sum", "mean", "count", "missing"),
         titles={"sum": "count", "mean": "proportion", "count": "users"},
     )  # fmt: skip
