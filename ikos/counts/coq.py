@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
+import gmpy2
+
 from ikos._validation import InvalidValue
 from ikos.counts.certificate import Certificate
+from ikos.counts.share_graph import ShareGraph
+from ikos.numeric.search import smallest
 
 __all__ = ["coq_theorem"]
 
-_NAMES = {
-    ("parallel", True): ("certified_parallel order", "Pr", "parallel {m} _"),
-    ("single", True): ("certified_single order", "Pr", "single _"),
-    ("parallel", False): (
-        "certified_parallel_no_clear order (isT : (1 < {m})%N)",
-        "Pr2",
-        "parallel {m} _",
-    ),
-    ("single", False): ("certified_single_no_clear order (isT : (1 < {m})%N)", "Pr2", "single _"),
-}
-"""For each shuffler, with and without a clear share, names of ``proofs/Certificate.v``: the
-theorem, the probability of an event, and the group of permutations."""
+MOST_USERS = 300  # whose recursion Coq evaluates within seconds
+_BITS = 64  # of the bound that is stated
+_ROUNDED = 96  # bits in which Coq evaluates the recursion
+_PARTS = 8  # into which the theorem for any number of users splits it
+_SCALE = 20_000  # bits after the point of sums that are very small
 
-MOST_USERS = 100  # whose certificate Coq checks within minutes
-
-_FILE = """\
+_HEAD = """\
 (* What `ikos certify` claims of a secure sum. Compile the proofs first, and then this file:
    coqc -Q PROOFS Ikos FILE, where PROOFS is the folder of the proofs. *)
 From Coq Require Import NArith.
 From mathcomp Require Import all_ssreflect all_fingroup all_algebra.
-From Ikos Require Import Shuffle NoClear Instances Bipartite Numbers Certificate.
+From Ikos Require Import Shuffle NoClear Instances Kinds Rounded AnyNumber.
 Import GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* {n} users hold values of an abelian group of {q} elements, and each sends {m} messages through
-   {shufflers}{clear}. For no event T of the views do the
-   probabilities for two inputs x and x' of the same sum differ by more than the root of this. *)
+(* {users} hold values of an abelian group of
+   {q} elements.
+   Each sends {m} messages through {shufflers}{clear}.
+   For no event T of the views do the probabilities for two inputs x and x' of the same sum differ
+   by more than the root of the bound. *)
+"""
+
+_FEW = """\
 Theorem certificate (G : finZmodType) (x x' : {{ffun 'I_{n} -> G}}) T :
-  nat_of_bin {q}%num = #|G| -> \\sum_i x i = \\sum_i x' i ->
-  ({probability} (@owner {m} _) ({permutations}) x T -
-   {probability} (@owner {m} _) ({permutations}) x' T) ^+ 2 <=
-  (nat_of_bin {mantissa}%num)%:R / 2%:R ^+ {shift} / 2%:R.
-Proof. by move=> order; apply: ({theorem}); vm_compute. Qed.
+  nat_of_bin {q} = #|G| -> \\sum_i x i = \\sum_i x' i ->
+  ({pr} (@owner {m} _) ({group}) x T - {pr} (@owner {m} _) ({group}) x' T) ^+ 2 <=
+  (nat_of_bin {mantissa})%:R / 2%:R ^+ {shift} / 2%:R.
+Proof.
+move=> order; apply: (@rounded_security{suffix} {bits} {single} {n} {m} G {q} {mantissa} {shift}
+  order x x' T).
+by vm_compute.
+Qed.
+Print Assumptions certificate.
+"""
+
+_MANY = """\
+Theorem certificate (n : nat) (G : finZmodType) (x x' : {{ffun 'I_n -> G}}) T :
+  (nat_of_bin {n} <= n)%N -> nat_of_bin {q} = #|G| ->
+  \\sum_i x i = \\sum_i x' i ->
+  ({pr} (@owner {m} _) ({group}) x T - {pr} (@owner {m} _) ({group}) x' T) ^+ 2 <=
+  (nat_of_bin {mantissa})%:R / 2%:R ^+ {shift} / 2%:R.
+Proof.
+move=> users order; apply: (@any_security{suffix} {bits} {scale} {single} {m} {q} {v} {z} {parts}
+  {n} {mantissa} {shift} n users G order x x' T).
+  by apply: leq_trans users.
+by vm_compute.
+Qed.
 Print Assumptions certificate.
 """
 
@@ -47,48 +68,74 @@ Print Assumptions certificate.
 def coq_theorem(certificate: Certificate) -> str:
     """Return a Coq file that states and proves what a certificate of the secure sum claims.
 
-    The proof evaluates the exact recursion inside Coq, with the certificate's number of users,
-    group and messages, and compares it with the certificate's bound. Nothing that this library
-    computed is assumed.
+    Coq evaluates the bound itself: nothing that this library computed is assumed. Up to 300 users
+    this is the exact recursion, rounded up; for more it is a theorem for this number of users and
+    every larger one. The bound that is stated is the certificate's rounded up to 64 bits, and for
+    more than 300 users above it by a factor of 1 + 8/n.
 
     Parameters
     ----------
     certificate : Certificate
-        From `ikos.counts.certificate.certify`, of at most 100 users.
+        From `ikos.counts.certificate.certify`.
 
     Returns
     -------
     str
-        The file. ``coqc`` accepts it if and only if the exact value is at most the bound.
+        The file. ``coqc`` accepts it only if what it states is proved.
 
     Raises
     ------
     ValueError
-        If the certificate claims nothing, if it has more than 100 users, or a single message
-        without a clear share.
+        If the certificate claims nothing, or if it has more than 300 users and the theorem for
+        any number of users does not cover them.
 
     Examples
     --------
     >>> from ikos.counts.certificate import certify
-    >>> print(coq_theorem(certify(5, 4, 4)).splitlines()[11])
+    >>> print(coq_theorem(certify(5, 4, 4)).splitlines()[13])
     Theorem certificate (G : finZmodType) (x x' : {ffun 'I_5 -> G}) T :
     """
-    divergence = certificate.divergence
-    if divergence.mantissa is None:
+    n, q, m = certificate.n, certificate.q, certificate.m
+    if certificate.divergence.mantissa is None:
         raise InvalidValue("certificate", "must claim something: it has too few messages")
-    if certificate.n > MOST_USERS:
-        raise InvalidValue(
-            "certificate", f"must have at most {MOST_USERS} users, got {certificate.n}"
-        )
-    theorem, probability, permutations = _NAMES[certificate.shuffler, certificate.clear_share]
-    if not certificate.clear_share and certificate.m < 2:
-        raise InvalidValue("certificate", "must have two messages where none is clear, got 1")
-    shift = max(0, -divergence.exponent)
-    return _FILE.format(
-        n=certificate.n, q=certificate.q, m=certificate.m,
-        shufflers="a single shuffler" if certificate.shuffler == "single" else "parallel shufflers",
+    bound = certificate.divergence.mantissa * Fraction(2) ** certificate.divergence.exponent
+    if many := n > MOST_USERS:
+        bound *= 1 + Fraction(8, n)
+    bits = bound.numerator.bit_length() - bound.denominator.bit_length()
+    shift = max(0, _BITS - bits)
+    single = certificate.shuffler == "single"
+    facts: dict[str, object] = {
+        "n": f"{n}%num" if many else n, "q": f"{q}%num", "m": m, "shift": f"{shift}%num",
+        "mantissa": f"{math.ceil(bound * 2**shift)}%num", "bits": f"{_ROUNDED}%num",
+        "single": str(single).lower(), "group": "single _" if single else f"parallel {m} _",
+        "pr": "Pr" if certificate.clear_share else "Pr2",
+        "suffix": "" if certificate.clear_share else "_no_clear",
+    }  # fmt: skip
+    if many:
+        facts |= _cut(certificate)
+    head = _HEAD.format(
+        users=f"{n} users{' or more' * many}", q=q, m=m,
+        shufflers="a single shuffler" if single else "parallel shufflers",
         clear=", and one more in the clear" if certificate.clear_share else "",
-        probability=probability, theorem=theorem.format(m=certificate.m),
-        permutations=permutations.format(m=certificate.m),
-        mantissa=divergence.mantissa << (divergence.exponent + shift), shift=shift,
     )  # fmt: skip
+    return head + (_MANY if many else _FEW).format(**facts)
+
+
+def _cut(certificate: Certificate) -> dict[str, object]:
+    """Return where the theorem for any number of users cuts its sums, or refuse the certificate."""
+    n, q = certificate.n, certificate.q
+    graph = ShareGraph(certificate.m, certificate.shuffler, certificate.clear_share)
+    root, exact = gmpy2.iroot(3 * q, 6)
+    v = max(2, int(root) + (not exact))
+    least = 6 * q * v
+    if graph.hiding >= 2 and graph.growth_exactly(n + 1) >= least:
+        z = smallest(lambda z: graph.growth_exactly(z + 1) >= least, 1, most=n)
+        if n > _PARTS + 8 * z:
+            return {
+                "v": f"{v}%num", "z": f"{z}%num", "parts": _PARTS, "scale": f"{_SCALE}%num"
+            }  # fmt: skip
+    raise InvalidValue(
+        "certificate",
+        f"must be one that Coq can check, of at most {MOST_USERS} users or of many more, "
+        f"got {n} users",
+    )
