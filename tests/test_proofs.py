@@ -30,6 +30,24 @@ def theorems() -> set[str]:
     return set(re.findall(r"^Print Assumptions (\w+)\.$", text, re.MULTILINE))
 
 
+def expanded(name: str) -> list[str]:
+    """Return what a name with braces stands for."""
+    braces = re.search(r"\{([^{}]*)\}", name)
+    if braces is None:
+        return [name]
+    before, after = name[: braces.start()], name[braces.end() :]
+    return [each for part in braces[1].split(",") for each in expanded(before + part + after)]
+
+
+def tabulated() -> set[str]:
+    """Return the names in the table of the proofs' own description."""
+    text = (PROOFS / "README.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^\| [A-Z][^|]* \|([^|]*)\|", text, re.MULTILINE)
+    return {
+        each for cell in cells for name in re.findall(r"`(.*?)`", cell) for each in expanded(name)
+    }
+
+
 def test_what_the_documentation_cites_is_checked() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in PROOFS.glob("*.v")}
     stated = set(
@@ -45,6 +63,7 @@ def test_what_the_documentation_cites_is_checked() -> None:
         cited |= {name for mark in marks for name in re.findall(r"`(\w+)`", mark)}
     assert len(cited) > 10
     assert cited <= theorems() <= stated
+    assert tabulated() & stated <= theorems()
     compiled = (PROOFS / "Makefile").read_text(encoding="utf-8").splitlines()[1].split()[2:]
     assert {f"{name}.v" for name in [*compiled, "Assumptions"]} == {path.name for path in sources}
 
@@ -62,6 +81,8 @@ def test_a_certificate_is_stated_with_its_numbers(shuffler: str, clear: bool) ->
     assert "nat_of_bin 1048576%num = #|G|" in text
     assert text.count("(@owner 9 _)") == 2
     assert text.count("Pr2 (") == (0 if clear else 2)
+    assert ("one more in the clear" in text) is clear
+    assert ("a single shuffler" in text) is (shuffler == "single")
     assert text.count("(parallel 9 _)" if shuffler == "parallel" else "(single _)") == 2
 
 
