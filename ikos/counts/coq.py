@@ -20,7 +20,7 @@ _NAMES = {
 """For each shuffler, with and without a clear share, names of ``proofs/Certificate.v``: the
 theorem, the probability of an event, and the group of permutations."""
 
-MOST_USERS = 100  # whose certificate Coq checks within minutes
+MOST_USERS = 100  # at which Coq takes more than six minutes for groups of order 2^64
 
 _FILE = """\
 (* What `ikos certify` claims of a secure sum. Compile the proofs first, and then this file:
