@@ -37,9 +37,7 @@ proofs: .venv/installed-test ## the machine-checked proofs, with Coq
 	@command -v coqc > /dev/null || { echo "Coq is missing: apt-get install --no-install-recommends" \
 		"coq libcoq-mathcomp-ssreflect libcoq-mathcomp-fingroup libcoq-mathcomp-algebra"; exit 1; }
 	$(MAKE) -C proofs check
-	@mkdir -p build
-	$(BIN)/python -m analysis.coq_grid > build/Grid.v
-	coqc -w none -Q proofs Ikos build/Grid.v
+	$(PYTEST) tests/test_proofs.py
 
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks

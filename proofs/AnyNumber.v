@@ -598,6 +598,9 @@ Theorem any_security_no_clear (x x' : {ffun 'I_n -> G}) T : (0 < n)%N ->
 Proof. by move=> n0 h e; apply: (half_any n0 h) => m0; apply: security_no_clear. Qed.
 End Certified.
 
+Lemma positive_gt0 (p : positive) : (0 < nat_of_bin (Npos p))%N.
+Proof. by rewrite lt0n; apply/eqP => h; have := nat_of_binK (Npos p); rewrite h. Qed.
+
 (* 13 messages and a clear share hide 64-bit numbers by 88 bits, from a million users on. *)
 Corollary million (n : nat) (G : finZmodType) (x x' : {ffun 'I_n -> G}) T :
   (nat_of_bin 1000000 <= n)%N -> nat_of_bin 18446744073709551616 = #|G| ->

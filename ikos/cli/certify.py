@@ -29,7 +29,7 @@ COLUMNS = [
 EXAMPLES = """\b
 Examples
   ikos certify --users 1000 --modulus 2^64 --messages 25
-  ikos certify --users 30 --modulus 2^20 --messages 10 --coq > certificate.v
+  ikos certify --users 10^6 --modulus 2^64 --messages 14 --coq
 """
 
 
@@ -43,7 +43,7 @@ class CertifyRequest:
     shuffler: str
     clear_share: bool = from_option(CLEAR_SHARE)
     coq: bool = from_option(
-        is_flag=True, help="Print a theorem for Coq instead, which checks the bound (to 100 users)."
+        is_flag=True, help="Print a theorem for Coq instead, which proves the bound."
     )
 
 

@@ -49,7 +49,7 @@ from ikos.numeric.rounding import (
 )
 from ikos.numeric.search import smallest
 
-THEOREM = "second moment of the share graph, docs/message-counts.md (machine-checked)"
+THEOREM = "second moment of the share graph, docs/message-counts.md (machine-checked theorem)"
 GIVEN_SUM = "second moment of the share graph given the sum, docs/message-counts.md"
 
 _NEGLIGIBLE = 2.0**-40
