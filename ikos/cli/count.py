@@ -135,7 +135,7 @@ def command(request: CountRequest) -> Report:
     with release.adding_up():
         result = mean(answers, **arguments, ledger=ledger)
     report = groups.report(
-        request, result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
+        [request], result, "sum", NUMBERS, KEYS, title="count", confidence=request.confidence,
         ledger=ledger, shown=("sum", "mean", "count", "missing"),
         titles=TITLES,
     )  # fmt: skip

@@ -30,7 +30,7 @@ MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OS
 
 PARAMETERS = {
     "n": "users", "m": "messages", "q": "modulus", "timeout": "wait", "header": "no_header",
-    "missing": "on_missing", "columns": "by",
+    "missing": "on_missing", "columns": "column or by",
 }  # fmt: skip
 """Parameters of the library whose options have other names."""
 
@@ -199,8 +199,9 @@ def _option(parameter: str) -> str | None:
     name = parameter.partition("[")[0]
     name = PARAMETERS.get(name, name)
     params = context.command.params if context else ()
-    options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name == name)
-    return next(options, None)
+    names = name.split(" or ")
+    options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name in names)
+    return " or ".join(options) or None
 
 
 def _in_shell(value: object) -> str:

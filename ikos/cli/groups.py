@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ikos.data.tables import Cells
     from ikos.results.guarantees import Guarantee
     from ikos.results.sums import Cost, SumResult
-    from ikos.statistics.groups import Means
     from ikos.sums.ledger import Ledger
 
 Label = str | tuple[str, ...] | None
@@ -113,12 +112,13 @@ class GroupsRequest(release.TableRequest):
         """The number that stands for each missing value, if there is one."""
         return self.on_missing if isinstance(self.on_missing, float) else None
 
-    def looks(self) -> list[release.Labelled]:
-        """Return the checks of the labels in each column of them."""
+    def looks(self, columns: Sequence[str]) -> list[release.Labelled]:
+        """Return the checks of the labels in each column of them, besides ``columns`` of values."""
         if len(self.by) != len(self.groups):
             raise click.UsageError("--groups must be given once for each --by")
-        if len(set(self.by)) < len(self.by):
-            raise click.UsageError(f"--by must name different columns, got {', '.join(self.by)}")
+        if len({*columns, *self.by}) < len(columns) + len(self.by):
+            listed = ", ".join((*columns, *self.by))
+            raise click.UsageError(f"--column and --by must name different columns, got {listed}")
         if self.other is not None and not self.by:
             raise click.UsageError("--other goes with --by")
         return [
@@ -136,6 +136,17 @@ class GroupsRequest(release.TableRequest):
             "by": dict(zip(self.by, labels, strict=True)),
             "groups": dict(zip(self.by, self.groups, strict=True)), "other": self.other,
         }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NamedColumns:
+    """An array with a row for each user and names of its columns, as a data frame has them."""
+
+    columns: list[str]
+    values: NDArray[Any]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self.values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,14 +168,19 @@ class GroupedRequest(BudgetRequest, GroupsRequest, ABC):
         """The arguments of `ikos.statistics` about values."""
         return {"lower": self.rule.lower, "upper": self.rule.upper}
 
-    def arguments(self) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Read the columns together; return the values, and arguments of `ikos.statistics`."""
+    def arguments(self, *others: GroupedRequest) -> tuple[Any, dict[str, Any]]:
+        """Read the columns together; return the values, and arguments of `ikos.statistics`.
+
+        The ``others`` are for more columns, which with this one are a table of values.
+        """
         import numpy as np
 
         from ikos.data.tables import Cells, open_columns
 
-        looks = self.looks()
-        cells = [self.cells] + [
+        requests = (self, *others)
+        names = [one.column for one in requests]
+        looks = self.looks(names)
+        cells = [one.cells for one in requests] + [
             Cells(column, texts=True, looks=(look,))
             for column, look in zip(self.by, looks, strict=True)
         ]
@@ -172,12 +188,18 @@ class GroupedRequest(BudgetRequest, GroupsRequest, ABC):
         table = open_columns(self.file, cells, gaps=gaps, **self.format)
         with progress("reading") as show:
             read = zip(*table.row_blocks(show), strict=True)
-            values, *labels = (np.concatenate(blocks) for blocks in read)
+            columns = [np.concatenate(blocks) for blocks in read]
         for column, look in zip(self.by, looks, strict=True):
             look.check(column)
-        return values, {
-            "epsilon": self.epsilon, "delta": self.delta, **self.limits, **self.grouping(labels),
-            "missing": "exclude" if self.excluded else "refuse", **self.trust(values.size),
+        values, labels = columns[: len(names)], columns[len(names) :]
+        x: Any = values[0]
+        limits = self.limits
+        if others:
+            x = NamedColumns(names, np.stack(values, axis=1))
+            limits = {name: [one.limits[name] for one in requests] for name in ("lower", "upper")}
+        return x, {
+            "epsilon": self.epsilon, "delta": self.delta, **limits, **self.grouping(labels),
+            "missing": "exclude" if self.excluded else "refuse", **self.trust(values[0].size),
         }  # fmt: skip
 
 
@@ -249,40 +271,54 @@ class Estimates:
     variance: release.Estimate | None = None
     missing: release.Estimate | None = None
     group: Label = None
+    column: str | None = None
 
     @classmethod
-    def of(cls, result: Means, confidence: float) -> list[Estimates]:
-        """Return the numbers of each group in a result, or of those who have a value."""
+    def of(cls, result: Any, confidence: float, main: str) -> list[Estimates]:
+        """Return the numbers of each row of a result, whose ``main`` number is its estimate."""
         import numpy as np
 
         from ikos.results.sums import Interval
+        from ikos.results.tables import Results
+        from ikos.statistics.groups import Means
 
-        names = {name: name if name == "missing" else f"{name}s" for name in MEANINGS}
-        columns = {}
-        for name, of in names.items():
-            if not hasattr(result, of) or (name == "missing" and not result.excluded):
-                continue
-            ends = map(np.atleast_1d, getattr(result, f"{name}_interval")(confidence))
-            intervals = map(Interval._make, zip(*(end.tolist() for end in ends), strict=True))
-            numbers = np.atleast_1d(getattr(result, of)()).tolist()
-            columns[name] = [
-                release.Estimate(name, *one) for one in zip(numbers, intervals, strict=True)
+        if isinstance(result, Results):
+            return [
+                replace(row, column=str(column))
+                for column, one in result.items()
+                for row in cls.of(one, confidence, main)
             ]
-        rows = zip(*columns.values(), strict=True)
-        return [
-            cls(**dict(zip(columns, row, strict=True)), group=group)
-            for group, row in zip(getattr(result, "groups", [None]), rows, strict=True)
+        if isinstance(result, Means):
+            names = {name: name if name == "missing" else f"{name}s" for name in MEANINGS}
+            numbers = {
+                name: (getattr(result, of)(), getattr(result, f"{name}_interval")(confidence))
+                for name, of in names.items()
+                if hasattr(result, of) and (name != "missing" or result.excluded)
+            }
+        else:
+            means = getattr(result, "means", None) or result.mean
+            numbers = {
+                main: (result.estimate, result.interval(confidence)),
+                "mean": (means(), result.mean_interval(confidence)),
+            }
+        estimates = {}
+        for name, (of_rows, band) in numbers.items():
+            ends = (np.atleast_1d(end).tolist() for end in band)
+            intervals = map(Interval._make, zip(*ends, strict=True))
+            estimates[name] = [
+                release.Estimate(name, *one)
+                for one in zip(np.atleast_1d(of_rows).tolist(), intervals, strict=True)
+            ]
+        rows = [
+            dict(zip(estimates, row, strict=True)) for row in zip(*estimates.values(), strict=True)
         ]
-
-    @classmethod
-    def of_all(cls, result: Any, confidence: float, name: str) -> Estimates:
-        """Return the mean of all users, and the other number of a result, with its name."""
-        numbers = {
-            name: (result.estimate, result.interval(confidence)),
-            "mean": (result.mean(), result.mean_interval(confidence)),
-        }
-        row: dict[str, Any] = {one: release.Estimate(one, *numbers[one]) for one in numbers}
-        return cls(**row)
+        groups, columns = (
+            getattr(result, labels, None) or [None] * len(rows) for labels in ("groups", "columns")
+        )
+        return [
+            cls(**row, group=group, column=column)
+            for row, group, column in zip(rows, groups, columns, strict=True)
+        ]
 
 
 def fields(name: str, where: str = "") -> list[Field]:
@@ -311,17 +347,24 @@ def label_text(label: Label) -> str:
 GROUP = Field("group", "with --by, the label of the group; for several columns a list of them", "",
               show=label_text)  # fmt: skip
 
+COLUMN = Field("column", "with several columns, the name of one", "")
 
-def columns(*names: str) -> list[Field]:
+
+def columns(*names: str, where: str = "with --by, ") -> list[Field]:
     """Return the columns of a table by groups, with the numbers of these names."""
-    return [GROUP, *(one for name in names for one in fields(name, "with --by, "))]
+    return [GROUP, *(one for name in names for one in fields(name, where))]
+
+
+def columns_of_several(*names: str) -> list[Field]:
+    """Return the columns of a table by columns, groups or both."""
+    return [COLUMN, *columns(*names, where="with --by or several columns, ")]
 
 
 @dataclass(frozen=True)
 class Outcome:
     """Numbers that were released together: a source of the values of keys."""
 
-    request: GroupedRequest
+    requests: Sequence[GroupedRequest]
     confidence: float
     result: SumResult
     ledger: Ledger | None
@@ -330,7 +373,7 @@ class Outcome:
     mean: release.Estimate | None = None
     variance: release.Estimate | None = None
     missing: release.Estimate | None = None
-    """Of all users, if there are no groups."""
+    """Of one column of all users."""
 
     protocol: ClassVar[None] = None
     transport: ClassVar[None] = None
@@ -339,9 +382,20 @@ class Outcome:
     not_private: ClassVar[None] = None
 
     @property
+    def request(self) -> GroupedRequest:
+        """What is requested of every column; of several, otherwise the first."""
+        return self.requests[0]
+
+    @property
     def source(self) -> GroupedRequest:
         """The names of the table and the column."""
         return self.request
+
+    @property
+    def which(self) -> str:
+        """The columns, in words, and those of the groups."""
+        others = [release.named(one.column) for one in self.requests[:-1]]
+        return ", ".join([*others, self.requests[-1].which])
 
     @property
     def trust(self) -> GroupedRequest:
@@ -389,10 +443,8 @@ class Outcome:
         from ikos.results.text import percent
 
         request = self.request
-        rows, limits = (
-            f"The number of users, {self.users:,},",
-            f"bounds, {release.bounds(self.rule)}",
-        )
+        bounds = dict.fromkeys(release.bounds(one.rule) for one in self.requests)
+        rows, limits = f"The number of users, {self.users:,},", f"bounds, {'; '.join(bounds)}"
         public = f"{rows} and the {limits}, are public and not protected."
         if request.by:
             public = (
@@ -421,7 +473,7 @@ class Outcome:
 
 
 def report(
-    request: GroupedRequest,
+    requests: Sequence[GroupedRequest],
     result: Any,
     main: str,
     names: Sequence[str],
@@ -433,24 +485,26 @@ def report(
     shown: Sequence[str],
     titles: Mapping[str, str] | None = None,
 ) -> Report:
-    """Return what is printed of a result: with groups a row for each, otherwise one per number.
+    """Return what is printed of a result: a row for each column and group, or of one per number.
 
     Its ``main`` number is its estimate where all users count. Of the ``names`` of numbers, only
     those ``shown`` are printed for people, some under other ``titles``.
     """
-    from ikos.statistics.groups import Means
-
     renamed = titles or {}
-    rows = (
-        Estimates.of(result, confidence)
-        if isinstance(result, Means)
-        else [Estimates.of_all(result, confidence, main)]
-    )
-    total = {} if request.by else {name: getattr(rows[0], name) for name in MEANINGS}
-    outcome = Outcome(request, confidence, result._sum, ledger, **total)
-    if request.by:
+    rows, several = Estimates.of(result, confidence, main), len(requests) > 1
+    alone = not (several or requests[0].by)
+    total = {name: getattr(rows[0], name) for name in MEANINGS} if alone else {}
+    outcome = Outcome(requests, confidence, result._sum, ledger, **total)
+    data = values(keys, outcome)
+    if several:
+        data |= {
+            "column": [one.column for one in requests],
+            "lower": [one.rule.lower for one in requests],
+            "upper": [one.rule.upper for one in requests],
+        }
+    if not alone:
         table: list[Any] = rows
-        head = [
+        head = [COLUMN] * several + [
             replace(one, title=renamed.get(one.key, one.title))
             if one.key.partition("_")[0] in ("group", *shown) else replace(one, title=None)
             for one in columns(*names)
@@ -460,6 +514,5 @@ def report(
         name, *rest = release.COLUMNS
         head = [replace(name, text=lambda row: renamed.get(row.name, row.name)), *rest]
     return Report(
-        f"Private {title} of {request.which}", head, table, outcome.notes, values(keys, outcome),
-        outcome.warnings,
-    )  # fmt: skip
+        f"Private {title} of {outcome.which}", head, table, outcome.notes, data, outcome.warnings
+    )

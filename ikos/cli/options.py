@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import field, fields
 from functools import wraps
@@ -206,21 +206,65 @@ def takes(request: type[T]) -> Callable[[Callable[[T], R]], Callable[..., R]]:
     A field with the name of a common option, or from `from_option`, is an option; any other is an
     argument of the command line.
     """
-    declared: Any = request
 
     def typed(function: Callable[[T], R]) -> Callable[..., R]:
         @wraps(function)
         def command(**chosen: Any) -> R:
             return function(request(**chosen))
 
-        for one in reversed(fields(declared)):
-            changes = dict(one.metadata)
-            flags = changes.pop("flags", "") or f"--{one.name.replace('_', '-')}"
-            if one.metadata or flags in _SHARED:
-                option(flags, one.name, **changes)(command)
-        return command
+        return _declared(request, command, {})
 
     return typed
+
+
+_OF_COLUMNS: dict[str, dict[str, Any]] = {
+    name: {"help": text, "multiple": True}
+    for name, text in (
+        ("column", "Column of the values: its name or, with --no-header, its number. Repeat it for "
+         "several columns under one guarantee."),
+        ("lower", "Public lower bound of the values: of all, or one for each --column."),
+        ("upper", "Public upper bound of the values: of all, or one for each --column."),
+    )
+}  # fmt: skip
+
+
+def takes_columns(request: type[T]) -> Callable[[Callable[[list[T]], R]], Callable[..., R]]:
+    """Let a command be a function of requests, one for each ``--column``, as by `takes`.
+
+    They differ in the column and its bounds, which are given once for all or for each.
+    """
+
+    def typed(function: Callable[[list[T]], R]) -> Callable[..., R]:
+        @wraps(function)
+        def command(**chosen: Any) -> R:
+            size = len(chosen["column"])
+            lists = {}
+            for name in _OF_COLUMNS:
+                some = chosen.pop(name)
+                if len(some) not in (1, size):
+                    what = "must be given once, or once for each --column"
+                    raise click.UsageError(f"--{name} {what}, got {len(some)} for {size}")
+                lists[name] = some * (size // len(some))
+            columns = (
+                dict(zip(lists, one, strict=True)) for one in zip(*lists.values(), strict=True)
+            )
+            return function([request(**chosen, **column) for column in columns])
+
+        return _declared(request, command, _OF_COLUMNS)
+
+    return typed
+
+
+def _declared(
+    request: Any, command: Callable[..., R], more: Mapping[str, dict[str, Any]]
+) -> Callable[..., R]:
+    """Add the options of a request to a command, some of them with ``more`` changes."""
+    for one in reversed(fields(request)):
+        changes = {**one.metadata, **more.get(one.name, {})}
+        flags = changes.pop("flags", "") or f"--{one.name.replace('_', '-')}"
+        if one.metadata or flags in _SHARED:
+            option(flags, one.name, **changes)(command)
+    return command
 
 
 def check_bounds(lower: float, upper: float) -> None:

@@ -110,7 +110,7 @@ def command(request: QuantilesRequest) -> Report:
             for q, value, low, high in numbers
         ]
     outcome = QuantilesOutcome(
-        request, request.confidence, result.private, ledger, bins=result.bins
+        [request], request.confidence, result.private, ledger, bins=result.bins
     )
     report = Report(
         f"Private quantiles of {request.which}", COLUMNS, rows, outcome.notes,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TABLE_KEYS = [
     Field("file", "the table", value="source.file"),
-    Field("column", "the column", value="source.column"),
+    Field("column", "the column; of several a list", value="source.column"),
     Field("users", "rows of the table; public"),
     Field("guarantee", "epsilon, delta, theorem, conditions, adjacency"),
     Field("proved", "whether there is a proof", value="guarantee.proved"),
@@ -43,8 +43,9 @@ PLOT = Field("plot", "the file that was written, or null", value="request.plot")
 
 SUM_KEYS = [
     *TABLE_KEYS,
-    Field("lower", "public lower bound of the values", value="rule.lower"),
-    Field("upper", "public upper bound of the values", value="rule.upper"),
+    Field("lower", "public lower bound of the values; of several columns a list",
+          value="rule.lower"),
+    Field("upper", "public upper bound of the values; likewise", value="rule.upper"),
     Field("out_of_range", "reject or clamp", value="rule.out_of_range"),
     Field("messages", "messages per user: shuffled, clear, and what they prove",
           value="protocol.messages"),

@@ -12,7 +12,7 @@ import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes
+from ikos.cli.options import CLEAR_SHARE, check_plot, connected, from_option, takes, takes_columns
 from ikos.cli.output import plain
 from ikos.cli.types import INTEGER, SIGMA, Honest
 from ikos.results.report import Field, Report, digits, values
@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 KEYS = [
     *release.SUM_KEYS,
     Field("sum", "the estimate of the sum, in the data's units, unbiased and not clipped; with "
-          "--by null, as are all estimates beside those in rows", value="sum.value"),
+          "--by or several columns null, as are all estimates beside those in rows",
+          value="sum.value"),
     Field("sum_low", "lower end of its interval", value="sum.interval.low"),
     Field("sum_high", "upper end of its interval", value="sum.interval.high"),
     Field("mean", "the estimate of the mean", value="mean.value"),
     Field("mean_low", "lower end of its interval", value="mean.interval.low"),
     Field("mean_high", "upper end of its interval", value="mean.interval.high"),
     Field("confidence", "confidence level of the intervals", value="request.confidence"),
-    Field("standard_error", "bound on the root mean squared error of the sum",
-          "with --by and --on-missing exclude null"),
+    Field("standard_error", "bound on the root mean squared error of the sum; "
+          "with --by, --on-missing exclude and several columns null"),
     Field("epsilon", "epsilon of the guarantee", value="guarantee.epsilon"),
     Field("delta", "proved delta; 1 without a proof"),
     Field("requested_delta", "the delta requested", value="request.delta"),
@@ -60,6 +61,8 @@ Examples
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
   ikos {0} people.csv --column age --by region --groups north,south \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9 --on-missing exclude
+  ikos {0} people.csv --column age --column pay \\
+      --lower 0 --upper 100 --upper 10^6 --epsilon 1 --delta 1e-9
   grep -v '^#' people.csv | ikos {0} - --column age \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
 """
@@ -92,15 +95,16 @@ class PrivateSumRequest(groups.NumbersRequest):
             messages=self.messages, **self.trust(users),
         )  # fmt: skip
 
-    def check_together(self) -> None:
+    def check_together(self, several: bool) -> None:
         """Refuse options of the sum of all users where there are several sums."""
-        for name in (
+        names = (
             "precision", "modulus", "messages", "unproved", "threads", "workers", "scheduler",
             "show_true",
-        ):  # fmt: skip
+        )  # fmt: skip
+        where = "several columns" if several else "--by and --on-missing exclude"
+        for name in ("integers", *names) if several else names:
             if getattr(self, name):
-                option = f"--{name.replace('_', '-')}"
-                raise click.UsageError(f"{option} is not for --by and --on-missing exclude")
+                raise click.UsageError(f"--{name.replace('_', '-')} is not for {where}")
 
 
 @dataclass(frozen=True)
@@ -200,21 +204,23 @@ def _warnings(outcome: PrivateOutcome) -> list[str]:
     return warnings
 
 
-def _released_together(request: PrivateSumRequest, quantities: str) -> Report:
+def _released_together(requests: list[PrivateSumRequest], quantities: str) -> Report:
     """Release several sums and means, or those of users who have a value."""
-    from ikos.statistics import mean
+    from ikos.statistics import mean, means
 
-    request.check_together()
+    request, *others = requests
+    request.check_together(bool(others))
     ledger = release.opened(request.ledger, request.note)
-    values_read, arguments = request.arguments()
+    values_read, arguments = request.arguments(*others)
     with release.adding_up():
-        result = mean(values_read, **arguments, ledger=ledger)
-    shown = (*quantities.split(" and "), "count", "missing")
+        result = (means if others else mean)(values_read, **arguments, ledger=ledger)
+    numbers = quantities.split(" and ")
     report = groups.report(
-        request, result, "sum", NUMBERS, KEYS, title=quantities, confidence=request.confidence,
-        ledger=ledger, shown=shown,
+        requests, result, "sum", NUMBERS, KEYS, title=quantities, confidence=request.confidence,
+        ledger=ledger, shown=(*numbers, "count", "missing"),
     )  # fmt: skip
-    return release.drawn(report, request.plot, result, *(shown[:-1] if request.by else shown))
+    numbers += ["count"] if request.by else ["count", "missing"] if request.excluded else []
+    return release.drawn(report, request.plot, result, *numbers)
 
 
 def _command(name: str, quantities: str) -> click.Command:
@@ -222,8 +228,9 @@ def _command(name: str, quantities: str) -> click.Command:
 
     @click.command(
         name, cls=Command, sections=groups.SECTIONS, keys=KEYS,
-        columns=[*release.COLUMNS, *groups.columns(*NUMBERS)], epilog=EXAMPLES.format(name),
-        help=f"""Release a differentially private {quantities} of a table column.
+        columns=[*release.COLUMNS, *groups.columns_of_several(*NUMBERS)],
+        epilog=EXAMPLES.format(name),
+        help=f"""Release a differentially private {quantities} of a table column, or of several.
 
         {groups.TABLE}
 
@@ -231,11 +238,12 @@ def _command(name: str, quantities: str) -> click.Command:
     )  # fmt: skip
     @release.of_table
     @release.nothing_released()
-    @takes(PrivateSumRequest)
-    def command(request: PrivateSumRequest) -> Report:
+    @takes_columns(PrivateSumRequest)
+    def command(requests: list[PrivateSumRequest]) -> Report:
+        request, *others = requests
         check_plot(request.plot)
-        if request.by or request.excluded or request.groups or request.other is not None:
-            return _released_together(request, quantities)
+        if others or request.by or request.excluded or request.groups or request.other is not None:
+            return _released_together(requests, quantities)
         outcome = _released(request)
         proved = "Private" if outcome.guarantee.proved else "NOT PRIVATE (no proof):"
         title = f"{proved} {quantities} of {outcome.source.which}"

@@ -9,15 +9,15 @@ import click
 
 from ikos.cli import groups, release
 from ikos.cli.errors import Command
-from ikos.cli.options import check_plot, takes
+from ikos.cli.options import check_plot, takes_columns
 from ikos.results.report import Field, Report
 
 NUMBERS = ("count", "sum", "mean", "variance", "missing")
 
 KEYS = [
     *groups.VECTOR_KEYS,
-    Field("variance", "the estimate of the variance; with --by null, as are all estimates beside "
-          "those in rows", value="variance.value"),
+    Field("variance", "the estimate of the variance; with --by or several columns null, as are "
+          "all estimates beside those in rows", value="variance.value"),
     *groups.fields("variance")[1:],
     *groups.fields("mean", "without --by, "),
     *groups.fields("count", "with --on-missing exclude and without --by, "),
@@ -48,8 +48,8 @@ class VarianceRequest(groups.ValuesRequest):
 
 @click.command(
     "variance", cls=Command, epilog=EXAMPLES, sections=groups.SECTIONS, keys=KEYS,
-    columns=[*release.COLUMNS, *groups.columns(*NUMBERS)],
-    help=f"""Release a differentially private variance and mean of a table column.
+    columns=[*release.COLUMNS, *groups.columns_of_several(*NUMBERS)],
+    help=f"""Release a differentially private variance and mean of a table column, or of several.
 
     The variance has the denominator n, the number of users.
 
@@ -59,18 +59,19 @@ class VarianceRequest(groups.ValuesRequest):
 )  # fmt: skip
 @release.of_table
 @release.nothing_released()
-@takes(VarianceRequest)
-def command(request: VarianceRequest) -> Report:
-    """Release a variance."""
-    from ikos.statistics import variance
+@takes_columns(VarianceRequest)
+def command(requests: list[VarianceRequest]) -> Report:
+    """Release variances."""
+    from ikos.statistics import variance, variances
 
+    request, *others = requests
     check_plot(request.plot)
     ledger = release.opened(request.ledger, request.note)
-    values, arguments = request.arguments()
+    values, arguments = request.arguments(*others)
     with release.adding_up():
-        result = variance(values, **arguments, ledger=ledger)
+        result = (variances if others else variance)(values, **arguments, ledger=ledger)
     report = groups.report(
-        request, result, "variance", NUMBERS, KEYS, title="variance",
+        requests, result, "variance", NUMBERS, KEYS, title="variance",
         confidence=request.confidence, ledger=ledger,
         shown=("variance", "mean", "count", "missing"),
     )  # fmt: skip
