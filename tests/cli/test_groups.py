@@ -171,6 +171,63 @@ def test_histograms_of_missing_values(run, refused, tmp_path, what):
 
 
 @pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("missing", ["exclude", "m"])
+def test_histograms_by_groups_are_the_librarys(run, tmp_path, missing):
+    """In one release, with a row for each group and category."""
+    path = tmp_path / "t.csv"
+    pairs = [("" if i % 9 == 0 else "fmx"[i % 3], REGION[i] or "north") for i in range(N)]
+    path.write_text("sex,region\n" + "".join(f"{sex},{region}\n" for sex, region in pairs))
+    given = ("--column", "sex", "--categories", "f,m", "--other", "rest", *OPTIONS[6:], *BY)
+    printed = run("histogram", path, *given, "--on-missing", missing, "--confidence", "0.9").json
+    sex, region = ([one or None for one in column] for column in zip(*pairs, strict=True))
+    expected = statistics.histogram(
+        sex, ["f", "m"], other="rest", missing=missing, by=region, groups=["north", "south"],
+        **BUDGET,
+    )  # fmt: skip
+    wanted = [
+        {
+            "group": group, "name": "missing" if name is None else name,
+            "estimate": value, "low": low, "high": high,
+        }
+        for group, result in expected.items()
+        for (name, value), (low, high) in zip(
+            result.estimates().items(), result.intervals(0.9).values(), strict=True
+        )
+    ]  # fmt: skip
+    assert printed["rows"] == wanted
+    assert len(wanted) == (8 if missing == "exclude" else 6)
+    assert (printed["by"], printed["missing"]) == (["region"], None)
+    assert printed["guarantee"]["epsilon"] == 1
+    plain = (one for one in given if one != "--json")
+    text = run("histogram", path, *plain, "--on-missing", missing).out
+    lines = re.findall(r"^  (north|south)  (f|m|rest|missing) ", text, re.MULTILINE)
+    assert lines == [(row["group"], row["name"]) for row in wanted]
+
+
+def test_histograms_by_several_columns(run, refused, staff):
+    """With a protocol for all combinations; others are a category, and no group."""
+    given = ("--column", "pay", "--thousands", ",", "--na", "-", "--bins", "0,30000,50000",
+             *OPTIONS[6:], "--on-missing", "exclude")  # fmt: skip
+    by = (*BY, "--by", "sex", "--groups", "f,m")
+    found = run("histogram", staff, *given, *by, "--max-error", "8").json
+    best, *_ = statistics.histogram_protocols(N, 2 * 2 * 3 + 1, **BUDGET, max_error=8)
+    assert str(best.cost()) in found["choice"][0]
+    low = np.where(np.isnan(PAY), 2, PAY >= 30_000)
+    true = [
+        np.sum((region == REGION) & (sex == SEX) & (low == cell))
+        for region in ("north", "south")
+        for sex in ("f", "m")
+        for cell in range(3)
+    ]
+    counts = [row["estimate"] for row in found["rows"]]
+    assert np.abs(np.subtract(counts, true)).max() < 80
+    assert found["rows"][0]["group"] == ["north", "f"]
+    said = refused("histogram", staff, *given, "--by", "sex", "--groups", "f,x")
+    assert said.endswith("has a value in column 'sex', which is not one of the --groups")
+    assert "--groups must be given once" in refused("histogram", staff, *given, "--by", "sex")
+
+
+@pytest.mark.usefixtures("seeded")
 def test_those_who_have_a_value(run, staff):
     printed = run("mean", staff, *OPTIONS, *WRITTEN).json
     values = {row["name"]: (row["estimate"], row["low"], row["high"]) for row in printed["rows"]}
