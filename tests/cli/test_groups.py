@@ -29,6 +29,8 @@ OPTIONS = ("--column", "pay", "--lower", "0", "--upper", "100000", "--epsilon", 
 BY = ("--by", "region", "--groups", "north,south")
 WRITTEN = ("--thousands", ",", "--na", "-", "--on-missing", "exclude")
 
+ADVICE = "; --on-missing accepts such rows"
+
 PAY = np.where(np.arange(N) % 10 == 0, math.nan, 20_000.0 + 50 * np.arange(N))
 REGION = np.array([["north", "south", None][i % 7 % 3] for i in range(N)], dtype=object)
 SEX = np.array(["f" if i % 5 else "m" for i in range(N)], dtype=object)
@@ -140,7 +142,7 @@ def test_counts_of_all_users(run, refused, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("vote,n\n" + "yes,1\nYES,2\n,3\n no,1.0\n" * 200)
     given = ("--column", "vote", "--where", "yes", *OPTIONS[6:])
-    assert refused("count", path, *given).endswith("row 3 has no value in column 'vote'")
+    assert refused("count", path, *given).endswith(f"row 3 has no value in column 'vote'{ADVICE}")
     for fill, true in (("0", 200), ("1", 400)):
         printed = run("count", path, *given, "--on-missing", fill).json
         assert abs(printed["sum"] - true) < 60
@@ -156,7 +158,7 @@ def test_histograms_of_missing_values(run, refused, tmp_path, what):
     path.write_text("n\n" + "1\n2\nn/a\n2.0\n" * 200)
     kind = ("--categories", "1,2") if what == "--categories" else ("--bins", "0,2,4")
     given = ("--column", "n", "--na", "n/a", *kind, *OPTIONS[6:])
-    assert refused("histogram", path, *given).endswith("row 3 has no value in column 'n'")
+    assert refused("histogram", path, *given).endswith(f"row 3 has no value in column 'n'{ADVICE}")
     printed = run("histogram", path, *given, "--on-missing", "exclude").json
     counts = [row["estimate"] for row in printed["rows"]]
     assert np.abs(np.subtract(counts, (200, 400, 200))).max() < 60
@@ -262,7 +264,9 @@ def test_a_number_for_each_missing_value(run, refused, staff):
     assert printed["not_private"]["true_sum_before_clamping"] == filled.sum()
     assert printed["not_private"]["clamped_values"] == 0
     assert any("The value 50,000, which is public, stands for" in one for one in printed["notes"])
-    assert refused("sum", staff, *given, "refuse").endswith("row 1 has no value in column 'pay'")
+    assert refused("sum", staff, *given, "refuse").endswith(
+        f"row 1 has no value in column 'pay'{ADVICE}"
+    )
     said = refused("sum", staff, *given, "50000", *BY)
     assert said.endswith("row 3 has no value in column 'region'")
 
@@ -278,7 +282,7 @@ def test_labels_that_are_numbers_are_compared_as_numbers(run, refused, tmp_path)
     path.write_text("pay,year\n" + "5,2020\n6,2021.0\n7,NA\n" * 50)
     given = ("--column", "pay", "--lower", "0", "--upper", "9", *OPTIONS[6:], "--by", "year",
              "--groups", "2020,2021")  # fmt: skip
-    assert refused("mean", path, *given).endswith("row 3 has no value in column 'year'")
+    assert refused("mean", path, *given).endswith(f"row 3 has no value in column 'year'{ADVICE}")
     printed = run("mean", path, *given, "--on-missing", "exclude").json
     near(printed["rows"], {"2020": 50, "2021": 50})
 
