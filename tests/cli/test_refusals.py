@@ -98,7 +98,7 @@ REFUSED = [
     (MEANS, (), "--groups must be given once for each --by"),
     (MEANS, ("--groups", "a,b", "--by", "age"), "--groups must be given once for each --by"),
     (MEANS, ("--groups", "a,b", "--by", "name", "--groups", "a,b"),
-     "--by must name different columns, got name, name"),
+     "--column and --by must name different columns, got age, name, name"),
     (MEANS, ("--groups", "a,a"), "--groups must be distinct, also as numbers, got"),
     (MEANS, ("--groups", "a"), "--groups must be two or more labels, got 'a'"),
     (MEANS, ("--groups", "a,b", "--other", "b"), "--groups and --other must be distinct"),
