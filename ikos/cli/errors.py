@@ -30,7 +30,7 @@ MISTAKES = (ValueError, TypeError, ArithmeticError, MemoryError, ImportError, OS
 
 PARAMETERS = {
     "n": "users", "m": "messages", "q": "modulus", "timeout": "wait", "header": "no_header",
-    "missing": "on_missing", "columns": "column or by",
+    "missing": "on_missing", "gaps": "on_missing", "columns": "column or by",
 }  # fmt: skip
 """Parameters of the library whose options have other names."""
 

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 Label = str | tuple[str, ...] | None
 """The label of a group, or for several columns of labels one of each."""
 
+BY = Field("by", "the columns of the groups' labels; empty without groups", value="request.by")
+
 KEYS = [
     Field("on_missing", "refuse, exclude, or the number that stands for each missing value",
           value="request.on_missing"),
-    Field("by", "the columns of the groups' labels; empty without groups", value="request.by"),
+    BY,
 ]  # fmt: skip
 """The keys of every release that may be by groups."""
 
@@ -112,6 +114,19 @@ class GroupsRequest(release.TableRequest):
         """The number that stands for each missing value, if there is one."""
         return self.on_missing if isinstance(self.on_missing, float) else None
 
+    @property
+    def other_group(self) -> str | None:
+        """The name of one more group, if there is one."""
+        return self.other
+
+    @property
+    def protected(self) -> list[str]:
+        """A sentence on what is protected besides the values, if anything is."""
+        value = "whether it has a value" if self.by else "Whether a user has a value"
+        what = ["The group of each user"] * bool(self.by) + [value] * self.excluded
+        verb = "are" if len(what) > 1 else "is"
+        return [f"{' and '.join(what)} {verb} protected as the values are."] if what else []
+
     def looks(self, columns: Sequence[str]) -> list[release.Labelled]:
         """Return the checks of the labels in each column of them, besides ``columns`` of values."""
         if len(self.by) != len(self.groups):
@@ -119,10 +134,10 @@ class GroupsRequest(release.TableRequest):
         if len({*columns, *self.by}) < len(columns) + len(self.by):
             listed = ", ".join((*columns, *self.by))
             raise click.UsageError(f"--column and --by must name different columns, got {listed}")
-        if self.other is not None and not self.by:
+        if self.other_group is not None and not self.by:
             raise click.UsageError("--other goes with --by")
         return [
-            release.Labelled("--groups", labels, self.other, self.excluded)
+            release.Labelled("--groups", labels, self.other_group, self.excluded)
             for labels in self.groups
         ]
 
@@ -131,11 +146,31 @@ class GroupsRequest(release.TableRequest):
         if not self.by:
             return {}
         if len(self.by) == 1:
-            return {"by": labels[0], "groups": self.groups[0], "other": self.other}
+            return {"by": labels[0], "groups": self.groups[0], "other": self.other_group}
         return {
             "by": dict(zip(self.by, labels, strict=True)),
-            "groups": dict(zip(self.by, self.groups, strict=True)), "other": self.other,
+            "groups": dict(zip(self.by, self.groups, strict=True)), "other": self.other_group,
         }  # fmt: skip
+
+    def read(self, columns: Sequence[Cells]) -> tuple[list[NDArray[Any]], dict[str, Any]]:
+        """Read columns of values and of labels together; return the values, and `grouping`."""
+        import numpy as np
+
+        from ikos.data.tables import Cells, open_columns
+
+        looks = self.looks([str(one.column) for one in columns])
+        labels = [
+            Cells(column, texts=True, looks=(look,))
+            for column, look in zip(self.by, looks, strict=True)
+        ]
+        gaps = self.on_missing != "refuse"
+        table = open_columns(self.file, [*columns, *labels], gaps=gaps, **self.format)
+        with progress("reading") as show:
+            read = zip(*table.row_blocks(show), strict=True)
+            values = [np.concatenate(blocks) for blocks in read]
+        for column, look in zip(self.by, looks, strict=True):
+            look.check(column)
+        return values[: len(columns)], self.grouping(values[len(columns) :])
 
 
 @dataclass(frozen=True)
@@ -175,30 +210,15 @@ class GroupedRequest(BudgetRequest, GroupsRequest, ABC):
         """
         import numpy as np
 
-        from ikos.data.tables import Cells, open_columns
-
         requests = (self, *others)
-        names = [one.column for one in requests]
-        looks = self.looks(names)
-        cells = [one.cells for one in requests] + [
-            Cells(column, texts=True, looks=(look,))
-            for column, look in zip(self.by, looks, strict=True)
-        ]
-        gaps = self.excluded or self.fill is not None
-        table = open_columns(self.file, cells, gaps=gaps, **self.format)
-        with progress("reading") as show:
-            read = zip(*table.row_blocks(show), strict=True)
-            columns = [np.concatenate(blocks) for blocks in read]
-        for column, look in zip(self.by, looks, strict=True):
-            look.check(column)
-        values, labels = columns[: len(names)], columns[len(names) :]
+        values, grouping = self.read([one.cells for one in requests])
         x: Any = values[0]
         limits = self.limits
         if others:
-            x = NamedColumns(names, np.stack(values, axis=1))
+            x = NamedColumns([one.column for one in requests], np.stack(values, axis=1))
             limits = {name: [one.limits[name] for one in requests] for name in ("lower", "upper")}
         return x, {
-            "epsilon": self.epsilon, "delta": self.delta, **limits, **self.grouping(labels),
+            "epsilon": self.epsilon, "delta": self.delta, **limits, **grouping,
             "missing": "exclude" if self.excluded else "refuse", **self.trust(values[0].size),
         }  # fmt: skip
 
@@ -450,15 +470,11 @@ class Outcome:
             public = (
                 f"{rows} the {limits}, and the labels of the groups, are public and not protected."
             )
-        value = "whether it has a value" if request.by else "Whether a user has a value"
-        protected = ["The group of each user"] * bool(request.by) + [value] * request.excluded
-        verb = "are" if len(protected) > 1 else "is"
         return [
             f"Each interval contains the true value with {percent(self.confidence)} confidence.",
             *release.guarantee_notes(self.guarantee),
             public,
-            *([f"{' and '.join(protected)} {verb} protected as the values are."] if protected
-              else []),
+            *request.protected,
             *release.rule_notes(self.rule),
             f"Sent, in a simulation of all parties: {self.cost}.",
             *release.ledger_notes(self.ledger),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +31,8 @@ KEYS = [
     Field("categories", "the categories counted; public"),
     Field("out_of_range", "with --bins, reject or clamp; else null"),
     Field("on_missing", "refuse, exclude, or the value that stands for each missing one"),
-    *groups.fields("missing"),
+    groups.BY,
+    *groups.fields("missing", "without --by, "),
     Field("confidence", "confidence level of the intervals"),
     Field("standard_error", "bound on the root mean squared error of each count"),
     release.LEDGER,
@@ -38,6 +40,8 @@ KEYS = [
     Field("choice", "with --max-error or --max-bytes, a line for each protocol, the chosen one "
           "first; else null"),
 ]  # fmt: skip
+
+COLUMNS = [groups.GROUP, replace(release.COLUMNS[0], title="category"), *release.COLUMNS[1:]]
 
 EXAMPLES = """\b
 Examples
@@ -47,23 +51,25 @@ Examples
       --bins 0,18,65,120 --epsilon 1 --delta 1e-9 --json
   ikos histogram people.csv --column age --max-error 20 \\
       --categories 0..120 --epsilon 1 --delta 1e-9
+  ikos histogram people.csv --column vote --categories yes,no \\
+      --by region --groups north,south --epsilon 1 --delta 1e-9
 """
 
-SECTIONS = {"column": "Values", "categories": "Values", "epsilon": "Privacy",
+SECTIONS = {"column": "Values", "by": "Groups", "other": "Values", "epsilon": "Privacy",
             "no_header": "Table format", "max_error": "Protocol", "on_out_of_range": "Values",
             "analysis": "Protocol",
             "shuffler": "Protocol", "confidence": "Output"}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellsRequest(release.TableRequest):
+class CellsRequest(groups.GroupsRequest):
     """Options that select what is counted."""
 
     categories: list[str] | None
     other: str | None = from_option(
         metavar="NAME",
         show_default="other values are refused",
-        help="Name under which all other values are counted.",
+        help="Name under which all other values are counted; other labels of groups are refused.",
     )
     bins: tuple[Fraction, ...] | None = from_option(
         type=BINS, metavar="LIST", help="Edges of bins of numbers, e.g. 0,18,65,120; each contains "
@@ -71,8 +77,8 @@ class CellsRequest(release.TableRequest):
     on_out_of_range: str | None
     on_missing: str = from_option(
         type=str, metavar="[refuse|exclude|VALUE]",
-        help="Refuse missing values; count them too; or a public category, or with --bins a "
-        "number, that stands for each.",
+        help="Refuse missing values; count them too, and with --by leave out users without a "
+        "label; or a public category, or with --bins a number, that stands for each.",
     )  # fmt: skip
     max_error: Fraction | None = from_option(
         type=Number(above=0),
@@ -112,14 +118,24 @@ class HistogramRequest(groups.BudgetRequest, CellsRequest):
         }  # fmt: skip
 
     @property
-    def excluded(self) -> bool:
-        """Whether missing values are counted, as a category."""
-        return self.on_missing == "exclude"
+    def other_group(self) -> None:
+        """There is no group of other labels: ``other`` is a category."""
+
+    def looks(self, columns: Sequence[str]) -> list[release.Labelled]:
+        """Return the checks of the labels, of which others cannot be counted."""
+        return [replace(look, remedy="") for look in super().looks(columns)]
 
     @property
     def filled(self) -> bool:
         """Whether a value stands for missing ones."""
         return self.on_missing not in ("refuse", "exclude")
+
+
+@dataclass(frozen=True)
+class Count(release.Estimate):
+    """A count of a group, or of all users."""
+
+    group: groups.Label = None
 
 
 @dataclass(frozen=True)
@@ -159,7 +175,7 @@ class HistogramOutcome:
 
 
 @click.command(
-    "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=release.COLUMNS
+    "histogram", cls=Command, epilog=EXAMPLES, sections=SECTIONS, keys=KEYS, columns=COLUMNS
 )
 @release.of_table
 @release.nothing_released()
@@ -169,7 +185,8 @@ def command(request: HistogramRequest) -> Report:
 
     Counts the rows in each of the --categories, which may be text, or the --bins of numbers. These
     are public, as is the number of rows: do not take them from the data. One guarantee covers all
-    counts, however many there are. TABLE is as for 'ikos sum'.
+    counts, however many there are. With --by, the rows of each group are counted, in one release
+    that protects the group of each user too. TABLE is as for 'ikos sum'.
 
     By default, each category has a separate private sum; with --max-error or --max-bytes, protocols
     with few messages are tried too.
@@ -179,28 +196,33 @@ def command(request: HistogramRequest) -> Report:
 
     check_plot(request.plot)
     request.check()
-    labels, cells = _cells(request)
+    labels, cells, grouping = _cells(request)
     users, ledger = len(cells), release.opened(request.ledger, request.note)
     names = [*labels, *(["missing"] if request.excluded else [])]
     missing = "refuse" if request.filled and request.bins else request.on_missing
     choice = _choice(request, users, len(names))
     with release.adding_up():
         counts = histogram(
-            cells, labels, ledger=ledger, missing=missing, **request.budget, **request.trust(users)
-        )
-    ends = (end.tolist() for end in counts.private.interval(request.confidence))
-    intervals = map(Interval._make, zip(*ends, strict=True))
-    estimates = zip(names, counts.private.estimate.tolist(), intervals, strict=True)
-    rows = [release.Estimate(*estimate) for estimate in estimates]
+            cells, labels, ledger=ledger, missing=missing, **grouping, **request.budget,
+            **request.trust(users),
+        )  # fmt: skip
+    rows = []
+    for group, result in (counts if request.by else {None: counts}).items():
+        ends = (end.tolist() for end in result.private.interval(request.confidence))
+        intervals = map(Interval._make, zip(*ends, strict=True))
+        estimates = zip(names, result.private.estimate.tolist(), intervals, strict=True)
+        rows += [Count(*estimate, group) for estimate in estimates]
+    alone = not request.by
     outcome = HistogramOutcome(
         request, users, labels, (request.on_out_of_range or "reject") if request.bins else None,
-        request.on_missing, rows[-1] if request.excluded else None, request.confidence, choice,
-        counts.private, ledger,
+        request.on_missing, rows[-1] if request.excluded and alone else None, request.confidence,
+        choice, counts._sum, ledger,
     )  # fmt: skip
-    title = f"Private counts of {release.named(request.column)}, {users:,} user{'s' * (users != 1)}"
+    title = f"Private counts of {request.which}, {users:,} user{'s' * (users != 1)}"
     warnings = budget_warnings(request.epsilon, request.delta, users)
     data = values(KEYS, outcome)
-    report = Report(title, release.COLUMNS, rows, _notes(outcome), data, warnings)
+    columns = release.COLUMNS if alone else COLUMNS
+    report = Report(title, columns, rows, _notes(outcome), data, warnings)
     return release.drawn(report, request.plot, counts)
 
 
@@ -210,7 +232,10 @@ def _choice(request: HistogramRequest, users: int, categories: int) -> list[str]
 
     if request.max_error is None and request.max_bytes is None:
         return None
-    protocols = histogram_protocols(users, categories, **request.budget, **request.trust(users))
+    # with groups, users without a label have a place of their own
+    counted = math.prod(map(len, request.groups)) * categories
+    counted += request.excluded and bool(request.by)
+    protocols = histogram_protocols(users, counted, **request.budget, **request.trust(users))
     return [
         f"{type(protocol).__name__}: error of each count at most "
         f"{at_least(math.sqrt(protocol.error(users).coordinate.mean_square))}; {protocol.cost()}."
@@ -222,16 +247,13 @@ def _notes(outcome: HistogramOutcome) -> list[str]:
     from ikos.results.text import percent
 
     request = outcome.request
+    public = "the categories and the labels of the groups" if request.by else "and the categories"
     return [
         f"Each interval contains the true count with {percent(outcome.confidence)} confidence. "
         "Nothing is clipped: small counts can come out negative.",
         *release.guarantee_notes(outcome.guarantee),
-        f"The number of users, {outcome.users:,}, and the categories are public and not protected.",
-        *(
-            ["Whether a user has a value is protected as the values are."]
-            if request.excluded
-            else []
-        ),
+        f"The number of users, {outcome.users:,}, {public} are public and not protected.",
+        *request.protected,
         *(
             [f"The value {request.on_missing}, which is public, stands for each missing one."]
             if request.filled
@@ -246,8 +268,8 @@ def _notes(outcome: HistogramOutcome) -> list[str]:
     ]
 
 
-def _cells(request: HistogramRequest) -> tuple[list[str], NDArray[Any]]:
-    """Return the categories or bins, and each user's, or None."""
+def _cells(request: HistogramRequest) -> tuple[list[str], NDArray[Any], dict[str, Any]]:
+    """Return the categories or bins, each user's or None, and arguments about groups."""
     if request.categories is not None:
         return _labelled(request, request.categories)
     return _binned(request, request.bins or ())
@@ -255,11 +277,12 @@ def _cells(request: HistogramRequest) -> tuple[list[str], NDArray[Any]]:
 
 def _binned(
     request: HistogramRequest, bins: tuple[Fraction, ...]
-) -> tuple[list[str], NDArray[Any]]:
-    """Return the bins, and each user's bin."""
+) -> tuple[list[str], NDArray[Any], dict[str, Any]]:
+    """Return the bins, each user's bin, and arguments about groups."""
     import numpy as np
 
     from ikos._validation import quote
+    from ikos.data.tables import Cells
 
     texts, edges = [*map(quote, bins)], [*map(float, bins)]
     if len(edges) < 2 or sorted(set(edges)) != edges:
@@ -277,18 +300,19 @@ def _binned(
             what = "must be refuse, exclude or a number within the --bins"
             raise click.UsageError(f"--on-missing {what}, got {clipped(request.on_missing)}")
     rule = release.Rule(edges[0], edges[-1], request.on_out_of_range == "clamp", fill=fill)
-    column = request.source(gaps=request.on_missing != "refuse").values
-    values = np.concatenate(release.blocks(column.seen(rule)))
+    (values,), grouping = request.read([Cells(request.column, looks=(rule,))])
     labels = [f"[{low}, {high})" for low, high in pairwise(texts)]
     labels[-1] = labels[-1][:-1] + "]"
     cells = np.array(labels, dtype=object)[np.digitize(values, edges[1:-1]) % len(labels)]
     cells[np.isnan(values)] = None
-    return labels, cells
+    return labels, cells, grouping
 
 
-def _labelled(request: HistogramRequest, labels: list[str]) -> tuple[list[str], NDArray[Any]]:
-    """Return the categories, and each user's category."""
-    import numpy as np
+def _labelled(
+    request: HistogramRequest, labels: list[str]
+) -> tuple[list[str], NDArray[Any], dict[str, Any]]:
+    """Return the categories, each user's category, and arguments about groups."""
+    from ikos.data.tables import Cells
 
     labelled = release.Labelled(
         "--categories", labels, request.other, gaps=request.on_missing != "refuse"
@@ -297,7 +321,6 @@ def _labelled(request: HistogramRequest, labels: list[str]) -> tuple[list[str], 
     if request.filled and request.on_missing not in every:
         what = "must be refuse, exclude or one of the --categories"
         raise click.UsageError(f"--on-missing {what}, got {clipped(request.on_missing)}")
-    column = request.source(texts=True, gaps=request.on_missing != "refuse").values
-    cells: NDArray[Any] = np.concatenate(release.blocks(column.seen(labelled)))
+    (cells,), grouping = request.read([Cells(request.column, texts=True, looks=(labelled,))])
     labelled.check(request.column)
-    return every, cells
+    return every, cells, grouping

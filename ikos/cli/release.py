@@ -252,6 +252,7 @@ class Labelled:
     labels: list[str]
     other: str | None
     gaps: bool = False
+    remedy: str = "; use --other NAME to count such values"
     fits: bool = False
     """Whether a text was one of the labels."""
 
@@ -275,7 +276,7 @@ class Labelled:
             raise InvalidRow(int(np.argmax(missing)))
         others = places == CategoryLabels.OTHER
         if self.other is None and others.any():
-            reason = f"which is not one of the {self.option}; use --other NAME to count such values"
+            reason = f"which is not one of the {self.option}{self.remedy}"
             raise InvalidRow(int(np.argmax(others)), reason)
         self.fits |= bool((places >= 0).any())
         # MISSING is -2, OTHER -1

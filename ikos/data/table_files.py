@@ -196,7 +196,9 @@ class Part:
         return InvalidValue(None, f"{self.where}: row {row + 1} {what}", advice=advice)
 
     def _missing(self, row: int, cells: Cells) -> ValueError:
-        return self._refused(row, f"has no value in {cells}")
+        gaps = not (self.notation.gaps or cells.integers)
+        advice = [("gaps", True, "accepts such rows")] if gaps else []
+        return self._refused(row, f"has no value in {cells}", advice)
 
     def _bad(self, row: int, cells: Cells, value: str, why: str, advice: Advice = ()) -> ValueError:
         """Return the error for a value, quoted only on request: errors end up in logs."""

@@ -22,7 +22,7 @@ from ikos.counts.share_graph import ShareGraph
 from ikos.data.sensitivity import Shift
 from ikos.noise.base import Noise
 from ikos.numeric.distributions import SkellamDistribution
-from ikos.numeric.gaussian import shift_by_one
+from ikos.numeric.gaussian import LEAST_DELTA, shift_by_one
 from ikos.numeric.rounding import UP, exact, float_up
 from ikos.numeric.search import least_value
 from ikos.primitives.randomness import RandomSource
@@ -71,9 +71,11 @@ class SkellamNoise(Noise):
     ) -> Self | None:
         """Return the noise of the smallest variance, rounded up to 24 bits.
 
-        None if ``parties`` could not draw one share of it each.
+        None if ``parties`` could not draw one share of it each, or delta is below `LEAST_DELTA`.
         """
         square, failing = shift.likely(delta * FAILING)
+        if delta - failing < LEAST_DELTA:
+            return None
         variance = least_skellam(epsilon, delta - failing, square).variance
         if parties is not None and variance > MAX_SKELLAM * parties:
             return None

@@ -27,6 +27,9 @@ from ikos.numeric.underflow import may_underflow
 
 Real = float | Fraction
 
+LEAST_DELTA = 1e-310
+"""The smallest delta of which `gaussian_mu` is computed."""
+
 
 def gaussian_delta(epsilon: Real, mu: Real) -> float:
     """Return the delta of mu-Gaussian privacy, rounded up, by less than 1e-70 before the last bit.
@@ -78,7 +81,7 @@ def gaussian_mu(epsilon: Real, delta: Real) -> float:
     >>> round(2 / gaussian_mu(1, 1e-8), 6)  # deviation for vectors in the unit ball
     10.200618
     """
-    small = number("delta", delta, above=0, low=1e-310, below=1)
+    small = number("delta", delta, low=LEAST_DELTA, below=1)
 
     def private(mu: float) -> bool:
         return Fraction(gaussian_delta(epsilon, mu)) <= small

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Unpack
@@ -56,6 +56,9 @@ from ikos.statistics.release import (
 )
 from ikos.sums.ledger import Ledger
 from ikos.sums.private import PrivateSum
+
+ColumnBounds = ArrayLike | Mapping[Any, float]
+"""A bound of all columns, or one for each: in their order, or by their names."""
 
 ROUNDING = Fraction(1, 10**9)
 """The fraction by which sensitivities of computed values are enlarged."""
@@ -256,6 +259,20 @@ class ColumnSums(Release):
         return first_lines(lines, len(self.columns))
 
 
+def _in_order(name: str, bounds: Any, x: Any) -> Any:
+    """Return bounds by the names of a data frame's columns in their order, others unchanged."""
+    if not isinstance(bounds, Mapping):
+        return bounds
+    names = column_names(x, 0)
+    missing = [one for one in names if one not in bounds]
+    unknown = [one for one in bounds if one not in names]
+    if missing or unknown:
+        what = "a bound for each column of x, got none" if missing else "columns of x, got a bound"
+        named = ", ".join(map(quote, missing or unknown))
+        raise InvalidValue(name, f"must name {what} for {named}")
+    return [bounds[one] for one in names]
+
+
 def _limits(name: str, value: ArrayLike, columns: int) -> NDArray[np.float64]:
     """Return a bound for each column."""
     bounds = doubles(name, value)
@@ -306,8 +323,8 @@ def _scaled(
 def means(
     x: ArrayLike,
     *,
-    lower: ArrayLike,
-    upper: ArrayLike,
+    lower: ColumnBounds,
+    upper: ColumnBounds,
     epsilon: float | Fraction,
     delta: float | Fraction,
     by: Any = None,
@@ -326,7 +343,7 @@ def means(
     ----------
     x : (n, d) array_like of float
         One row per user.
-    lower, upper : float or (d,) array_like of float
+    lower, upper : float, (d,) array_like of float, or mapping of column names to floats
         Public bounds, common or per column, not taken from the data.
     epsilon, delta, by, groups, other, missing, rng, ledger
         As for `ikos.statistics.mean`; the guarantee is for all columns together.
@@ -350,12 +367,13 @@ def means(
     """
     run = (epsilon, delta, rng, ledger, options)
     check_options("means", options, VectorSumOptions)
+    low, high = _in_order("lower", lower, x), _in_order("upper", upper, x)
     excluded, alone = missing == "exclude", without_groups(by, groups, other)
     if alone and missing == "refuse":
-        return _column_sums(x, x, lower, upper, run)
-    columns, bounds = _columns(x, lower, upper, missing)
+        return _column_sums(x, x, low, high, run)
+    columns, bounds = _columns(x, low, high, missing)
     if alone and not excluded:
-        return _column_sums(np.stack(columns, axis=1), x, lower, upper, run)
+        return _column_sums(np.stack(columns, axis=1), x, low, high, run)
     results: Sequence[PresentMean | GroupMeans]
     if alone:
         results = means_of_present(columns, bounds, run)
@@ -476,8 +494,8 @@ class Variances(Release):
 def variances(
     x: ArrayLike,
     *,
-    lower: ArrayLike,
-    upper: ArrayLike,
+    lower: ColumnBounds,
+    upper: ColumnBounds,
     epsilon: float | Fraction,
     delta: float | Fraction,
     by: Any = None,
@@ -509,15 +527,16 @@ def variances(
     True
     """
     check_options("variances", options, VectorSumOptions)
+    low, high = _in_order("lower", lower, x), _in_order("upper", upper, x)
     run = (epsilon, delta, rng, ledger, options)
     alone = without_groups(by, groups, other)
     if alone and missing == "refuse":
-        sums = _sums_of_squares(x, lower, upper, run)
+        sums = _sums_of_squares(x, low, high, run)
         return Variances(*sums, column_names(x, sums[-1].size))
-    columns, bounds = _columns(x, lower, upper, missing)
+    columns, bounds = _columns(x, low, high, missing)
     names = column_names(x, len(columns))
     if alone and missing != "exclude":
-        return Variances(*_sums_of_squares(np.stack(columns, axis=1), lower, upper, run), names)
+        return Variances(*_sums_of_squares(np.stack(columns, axis=1), low, high, run), names)
     results = _variances_by_group(columns, bounds, (by, groups, other, missing), run)
     return Results("column", zip(names, results, strict=True), units=True)
 

@@ -29,6 +29,8 @@ OPTIONS = ("--column", "pay", "--lower", "0", "--upper", "100000", "--epsilon", 
 BY = ("--by", "region", "--groups", "north,south")
 WRITTEN = ("--thousands", ",", "--na", "-", "--on-missing", "exclude")
 
+ADVICE = "; --on-missing accepts such rows"
+
 PAY = np.where(np.arange(N) % 10 == 0, math.nan, 20_000.0 + 50 * np.arange(N))
 REGION = np.array([["north", "south", None][i % 7 % 3] for i in range(N)], dtype=object)
 SEX = np.array(["f" if i % 5 else "m" for i in range(N)], dtype=object)
@@ -140,7 +142,7 @@ def test_counts_of_all_users(run, refused, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("vote,n\n" + "yes,1\nYES,2\n,3\n no,1.0\n" * 200)
     given = ("--column", "vote", "--where", "yes", *OPTIONS[6:])
-    assert refused("count", path, *given).endswith("row 3 has no value in column 'vote'")
+    assert refused("count", path, *given).endswith(f"row 3 has no value in column 'vote'{ADVICE}")
     for fill, true in (("0", 200), ("1", 400)):
         printed = run("count", path, *given, "--on-missing", fill).json
         assert abs(printed["sum"] - true) < 60
@@ -156,7 +158,7 @@ def test_histograms_of_missing_values(run, refused, tmp_path, what):
     path.write_text("n\n" + "1\n2\nn/a\n2.0\n" * 200)
     kind = ("--categories", "1,2") if what == "--categories" else ("--bins", "0,2,4")
     given = ("--column", "n", "--na", "n/a", *kind, *OPTIONS[6:])
-    assert refused("histogram", path, *given).endswith("row 3 has no value in column 'n'")
+    assert refused("histogram", path, *given).endswith(f"row 3 has no value in column 'n'{ADVICE}")
     printed = run("histogram", path, *given, "--on-missing", "exclude").json
     counts = [row["estimate"] for row in printed["rows"]]
     assert np.abs(np.subtract(counts, (200, 400, 200))).max() < 60
@@ -168,6 +170,63 @@ def test_histograms_of_missing_values(run, refused, tmp_path, what):
     assert np.abs(np.subtract(counts, (400, 400))).max() < 60
     assert printed["missing"] is None
     assert any("The value 1, which is public, stands" in note for note in printed["notes"])
+
+
+@pytest.mark.usefixtures("seeded")
+@pytest.mark.parametrize("missing", ["exclude", "m"])
+def test_histograms_by_groups_are_the_librarys(run, tmp_path, missing):
+    """In one release, with a row for each group and category."""
+    path = tmp_path / "t.csv"
+    pairs = [("" if i % 9 == 0 else "fmx"[i % 3], REGION[i] or "north") for i in range(N)]
+    path.write_text("sex,region\n" + "".join(f"{sex},{region}\n" for sex, region in pairs))
+    given = ("--column", "sex", "--categories", "f,m", "--other", "rest", *OPTIONS[6:], *BY)
+    printed = run("histogram", path, *given, "--on-missing", missing, "--confidence", "0.9").json
+    sex, region = ([one or None for one in column] for column in zip(*pairs, strict=True))
+    expected = statistics.histogram(
+        sex, ["f", "m"], other="rest", missing=missing, by=region, groups=["north", "south"],
+        **BUDGET,
+    )  # fmt: skip
+    wanted = [
+        {
+            "group": group, "name": "missing" if name is None else name,
+            "estimate": value, "low": low, "high": high,
+        }
+        for group, result in expected.items()
+        for (name, value), (low, high) in zip(
+            result.estimates().items(), result.intervals(0.9).values(), strict=True
+        )
+    ]  # fmt: skip
+    assert printed["rows"] == wanted
+    assert len(wanted) == (8 if missing == "exclude" else 6)
+    assert (printed["by"], printed["missing"]) == (["region"], None)
+    assert printed["guarantee"]["epsilon"] == 1
+    plain = (one for one in given if one != "--json")
+    text = run("histogram", path, *plain, "--on-missing", missing).out
+    lines = re.findall(r"^  (north|south)  (f|m|rest|missing) ", text, re.MULTILINE)
+    assert lines == [(row["group"], row["name"]) for row in wanted]
+
+
+def test_histograms_by_several_columns(run, refused, staff):
+    """With a protocol for all combinations; others are a category, and no group."""
+    given = ("--column", "pay", "--thousands", ",", "--na", "-", "--bins", "0,30000,50000",
+             *OPTIONS[6:], "--on-missing", "exclude")  # fmt: skip
+    by = (*BY, "--by", "sex", "--groups", "f,m")
+    found = run("histogram", staff, *given, *by, "--max-error", "8").json
+    best, *_ = statistics.histogram_protocols(N, 2 * 2 * 3 + 1, **BUDGET, max_error=8)
+    assert str(best.cost()) in found["choice"][0]
+    low = np.where(np.isnan(PAY), 2, PAY >= 30_000)
+    true = [
+        np.sum((region == REGION) & (sex == SEX) & (low == cell))
+        for region in ("north", "south")
+        for sex in ("f", "m")
+        for cell in range(3)
+    ]
+    counts = [row["estimate"] for row in found["rows"]]
+    assert np.abs(np.subtract(counts, true)).max() < 80
+    assert found["rows"][0]["group"] == ["north", "f"]
+    said = refused("histogram", staff, *given, "--by", "sex", "--groups", "f,x")
+    assert said.endswith("has a value in column 'sex', which is not one of the --groups")
+    assert "--groups must be given once" in refused("histogram", staff, *given, "--by", "sex")
 
 
 @pytest.mark.usefixtures("seeded")
@@ -205,7 +264,9 @@ def test_a_number_for_each_missing_value(run, refused, staff):
     assert printed["not_private"]["true_sum_before_clamping"] == filled.sum()
     assert printed["not_private"]["clamped_values"] == 0
     assert any("The value 50,000, which is public, stands for" in one for one in printed["notes"])
-    assert refused("sum", staff, *given, "refuse").endswith("row 1 has no value in column 'pay'")
+    assert refused("sum", staff, *given, "refuse").endswith(
+        f"row 1 has no value in column 'pay'{ADVICE}"
+    )
     said = refused("sum", staff, *given, "50000", *BY)
     assert said.endswith("row 3 has no value in column 'region'")
 
@@ -221,7 +282,7 @@ def test_labels_that_are_numbers_are_compared_as_numbers(run, refused, tmp_path)
     path.write_text("pay,year\n" + "5,2020\n6,2021.0\n7,NA\n" * 50)
     given = ("--column", "pay", "--lower", "0", "--upper", "9", *OPTIONS[6:], "--by", "year",
              "--groups", "2020,2021")  # fmt: skip
-    assert refused("mean", path, *given).endswith("row 3 has no value in column 'year'")
+    assert refused("mean", path, *given).endswith(f"row 3 has no value in column 'year'{ADVICE}")
     printed = run("mean", path, *given, "--on-missing", "exclude").json
     near(printed["rows"], {"2020": 50, "2021": 50})
 

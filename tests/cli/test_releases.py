@@ -370,6 +370,8 @@ class TestHistogram:
 
 class TestFigures:
     BY = ("--by", "name", "--groups", "p1,p2", "--other", "rest")
+    BINS = ("--column", "age", "--bins", "0,50,99", *BUDGET)
+    SCORES = ("--by", "score", "--groups", "0,0.25,0.5,0.75,1,1.25,1.5")
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -379,7 +381,8 @@ class TestFigures:
             (("mean", *AGE), ["mean"]),
             (("sum", *AGE, *BY), ["sum", "mean", "count"]),
             (("mean", *AGE, "--on-missing", "exclude"), ["mean", "count", "missing"]),
-            (("histogram", "--column", "age", "--bins", "0,50,99", *BUDGET), ["count"]),
+            (("histogram", *BINS), ["count"]),
+            (("histogram", *BINS, *SCORES), ["count"]),
             (("quantiles", *AGE), ["value"]),
             (("quantiles", *AGE, *BY), ["value"]),
         ],

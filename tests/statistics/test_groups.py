@@ -397,3 +397,26 @@ def test_all_intervals_hold(size: int, share: float) -> None:
         assert missed <= limit
         if size >= 100:
             assert missed >= stats.binom.ppf(1e-10, draws, 0.03)
+
+
+@pytest.mark.parametrize("epsilon", [1e5, 1e6])
+def test_very_large_epsilons(epsilon: float) -> None:
+    """What is left of delta for Skellam noise is e^(-epsilon / 200) of it: no double."""
+    x, by = np.arange(40.0), ["a", "b"] * 20
+    options: dict[str, Any] = {"lower": 0, "upper": 40, "epsilon": epsilon, "delta": 1e-6}
+    with_gaps = np.where(x < 4, np.nan, x)
+    groups = mean(x, by=by, groups=["a", "b"], **options)
+    present = mean(with_gaps, missing="exclude", **options)
+    median = quantiles(x, [0.5], bins=40, **options)
+    for result, interval, true in (
+        (groups, groups.mean_interval, [19, 20]),
+        (present, present.mean_interval, 21.5),
+        (median, median.interval, 19),
+    ):
+        band = interval(1 - 1e-9)
+        assert np.all(band.low <= true)
+        assert np.all(band.high >= true)
+        assert np.all(band.high - band.low <= 1)
+        guarantee = result._sum.guarantee
+        assert guarantee.epsilon == epsilon
+        assert guarantee.delta <= 1e-6

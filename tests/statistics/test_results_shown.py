@@ -8,6 +8,7 @@ import pickle
 import re
 import sys
 from html.parser import HTMLParser
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,28 @@ def test_columns_keep_their_names(convert: Any) -> None:
     assert str(variances(table, **HUNDRED)).startswith("variance pay ")
     assert list(means(table, missing="exclude", **HUNDRED)) == ["pay", "age"]
     assert list(means(TWO.to_numpy(), **HUNDRED).to_frame().index) == [0, 1]
+
+
+@pytest.mark.parametrize("convert", [pd.DataFrame, pa.Table.from_pandas], ids=["pandas", "pyarrow"])
+def test_bounds_by_the_names_of_columns(convert: Any) -> None:
+    table, lower, upper = convert(TWO), {"age": 0, "pay": -50}, {"age": 200, "pay": 150}
+    bounds: dict[str, Any] = {"lower": lower, "upper": upper, **BUDGET}
+    result = means(table, **bounds)
+    assert result.offset.tolist() == [50, 100]
+    assert variances(table, **bounds).centre.tolist() == [50, 100]
+    present = means(table, missing="exclude", **bounds)
+    assert (present["pay"].bounds.lower, present["age"].bounds.lower) == (-50, 0)
+    present = variances(table, missing="exclude", **bounds)
+    assert (present["pay"].bounds.upper, present["age"].bounds.upper) == (150, 200)
+    for broken, said in (
+        ({"age": 0}, "lower must name a bound for each column of x, got none for 'pay'"),
+        ({**lower, "size": 0}, "lower must name columns of x, got a bound for 'size'"),
+    ):
+        for function, missing in product((means, variances), ("refuse", "exclude")):
+            with pytest.raises(ValueError, match=re.escape(said)):
+                function(table, missing=missing, **{**bounds, "lower": broken})
+    with pytest.raises(ValueError, match="lower must name columns of x, got a bound for 'age'"):
+        means(TWO.to_numpy(), **bounds)
 
 
 def test_labels_that_hide_a_quantity_are_renamed() -> None:
