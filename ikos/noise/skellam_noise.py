@@ -71,7 +71,7 @@ class SkellamNoise(Noise):
     ) -> Self | None:
         """Return the noise of the smallest variance, rounded up to 24 bits.
 
-        None if ``parties`` could not draw one share of it each, or delta is below `LEAST_DELTA`.
+        None if ``parties`` could not draw one share of it each, or delta is below 1e-310.
         """
         square, failing = shift.likely(delta * FAILING)
         if delta - failing < LEAST_DELTA:
