@@ -161,7 +161,7 @@ REFUSED = [
     (SUM, ("--upper", "7", "--show-values"), "row 1 has 20 in column 'age', outside"),
     (SUM, ("--no-header", "--column", "9"), "has no column 9"),
     (("sum", "none.csv", *SUM[2:]), (), "cannot read 'none.csv': no such file"),
-    (("histogram", "none.csv", *COUNTS[2:]), ("--categories", "a"), "'none.csv': no such file"),
+    (("histogram", "none.csv", *COUNTS[2:]), ("--categories", "a,b"), "'none.csv': no such file"),
     # figures
     (SECURE, ("--plot", "x.txt"), "--plot must end in .png, .svg, .pdf, got 'x.txt'"),
     (COMPARE, ("--plot", "none/x.png"), "--plot must be in a folder that exists"),
