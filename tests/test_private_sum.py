@@ -120,7 +120,7 @@ def test_intervals_of_integers_have_integers_as_ends(epsilon, confidence, min_ho
     assert low.is_integer()
     assert high.is_integer()
     assert result.estimate - low == high - result.estimate
-    assert str(result.interval(confidence)) == f"[{low:.0f}, {high:.0f}]"
+    assert str(result.interval(confidence)) == f"[{low:,.0f}, {high:,.0f}]"
     assert result.mean_interval(confidence) == (low / 100, high / 100)
     # no shorter than the law of the noise allows, and not longer than the interval of reals
     k = np.arange(-4000, 4001)

@@ -243,7 +243,7 @@ class TestNew:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            (addresses(4), r"--shuffler must be at least 5 addresses for .*, got 4"),
+            (addresses(3), r"--shuffler must be at least 4 addresses for .*, got 3"),
             (addresses()[:-2], r"missing option '--analyzer' \(or --dry-run\)"),
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
