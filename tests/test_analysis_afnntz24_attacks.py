@@ -19,19 +19,6 @@ def program(name):
 
 
 @pytest.mark.slow
-@pytest.mark.reproduces
-def test_the_documentations_slopes_are_the_programs(monkeypatch):
-    """Three of the six dimensions, each of which takes a quarter of a minute."""
-    module = program("afnntz24_single_message")
-    monkeypatch.setattr(module, "DIMENSIONS", (1, 3, 6))
-    found = module.points(*module.settings(quick=False), 1, lambda: None)
-    ((head, body),) = rows(module._slopes(found)).items()
-    shown = rows(page("vector-protocols.md"))[head]
-    assert [row[0] for row in shown] == list("123456")
-    assert [row for row in shown if row[0] in "136"] == body
-
-
-@pytest.mark.slow
 def test_the_documentations_poisoning_is_the_programs():
     module = program("afnntz24_attacks")
     tables = rows(page("vector-protocols.md"))
