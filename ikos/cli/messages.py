@@ -261,7 +261,7 @@ def _plot(question: Question, path: Path) -> None:
 
     request, secure, asked = question.request, question.sigma is not None, question.users
     low, high = max(2, asked // 1000), min(1 << 53, 1000 * max(2, asked))
-    users = grid(low, high, 30 if secure else 6, also=[asked])
+    users = grid(low, high, 30 if secure else 3, also=[asked])
     corrupt, honest = request.corrupt_shufflers, Fraction(question.honest, asked)
     settings = request.settings()
     chosen = BOTH_WAYS if len(settings) == 4 else settings
