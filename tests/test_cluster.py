@@ -353,13 +353,13 @@ def test_refusals(here, x, options, said):
 
 
 def test_messages_that_are_missing(here, monkeypatch):
-    real = driver._Sum._released
+    real = driver._DistributedSum._released
 
     def fewer(self, todo):
         for released in real(self, todo):
             yield replace(released, count=released.count - 1)
 
-    monkeypatch.setattr(driver._Sum, "_released", fewer)
+    monkeypatch.setattr(driver._DistributedSum, "_released", fewer)
     with pytest.raises(ClusterError, match="released 2998 messages of 1500 users"):
         SecureSum(1500, 2**64, messages=3).run(np.arange(1500), cluster=here)
 

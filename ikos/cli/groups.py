@@ -285,11 +285,11 @@ MEANINGS = {
 class Estimates:
     """The numbers of a group, or of all users."""
 
-    count: release.Estimate | None = None
-    sum: release.Estimate | None = None
-    mean: release.Estimate | None = None
-    variance: release.Estimate | None = None
-    missing: release.Estimate | None = None
+    count: release.EstimateRow | None = None
+    sum: release.EstimateRow | None = None
+    mean: release.EstimateRow | None = None
+    variance: release.EstimateRow | None = None
+    missing: release.EstimateRow | None = None
     group: Label = None
     column: str | None = None
 
@@ -326,7 +326,7 @@ class Estimates:
             ends = (np.atleast_1d(end).tolist() for end in band)
             intervals = map(Interval._make, zip(*ends, strict=True))
             estimates[name] = [
-                release.Estimate(name, *one)
+                release.EstimateRow(name, *one)
                 for one in zip(np.atleast_1d(of_rows).tolist(), intervals, strict=True)
             ]
         rows = [
@@ -344,12 +344,12 @@ class Estimates:
 def fields(name: str, where: str = "") -> list[Field]:
     """Return the columns, or keys, of an estimate and its interval."""
 
-    def text(write: Callable[[release.Estimate], str]) -> Callable[[Any], str]:
+    def text(write: Callable[[release.EstimateRow], str]) -> Callable[[Any], str]:
         return lambda row: write(getattr(row, name))
 
     title = "users" if name == "count" else name
     estimate = Field(name, f"{where}{MEANINGS[name]}", title, value=f"{name}.value", text=text(str))
-    write = release.Estimate
+    write = release.EstimateRow
     return [
         estimate,
         Field(f"{name}_low", f"{where}lower end of its interval", "at least",
@@ -388,11 +388,11 @@ class Outcome:
     confidence: float
     result: SumResult
     ledger: Ledger | None
-    count: release.Estimate | None = None
-    sum: release.Estimate | None = None
-    mean: release.Estimate | None = None
-    variance: release.Estimate | None = None
-    missing: release.Estimate | None = None
+    count: release.EstimateRow | None = None
+    sum: release.EstimateRow | None = None
+    mean: release.EstimateRow | None = None
+    variance: release.EstimateRow | None = None
+    missing: release.EstimateRow | None = None
     """Of one column of all users."""
 
     protocol: ClassVar[None] = None

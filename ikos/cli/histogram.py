@@ -132,7 +132,7 @@ class HistogramRequest(groups.BudgetRequest, CellsRequest):
 
 
 @dataclass(frozen=True)
-class Count(release.Estimate):
+class Count(release.EstimateRow):
     """A count of a group, or of all users."""
 
     group: groups.Label = None
@@ -147,7 +147,7 @@ class HistogramOutcome:
     categories: list[str]
     out_of_range: str | None
     on_missing: str
-    missing: release.Estimate | None
+    missing: release.EstimateRow | None
     confidence: float
     choice: list[str] | None
     result: SumResult

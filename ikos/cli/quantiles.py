@@ -64,7 +64,7 @@ class Quantile:
 
     group: groups.Label
     q: float
-    estimate: release.Estimate
+    estimate: release.EstimateRow
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def command(request: QuantilesRequest) -> Report:
         ends = (end.tolist() for end in result.interval(request.confidence))
         numbers = zip(request.q, result.estimate.tolist(), *ends, strict=True)
         rows += [
-            Quantile(group, q, release.Estimate("value", value, Interval(low, high)))
+            Quantile(group, q, release.EstimateRow("value", value, Interval(low, high)))
             for q, value, low, high in numbers
         ]
     outcome = QuantilesOutcome(

@@ -61,7 +61,7 @@ SUM_KEYS = [
 
 
 @dataclass(frozen=True)
-class Estimate:
+class EstimateRow:
     """A released number, with its interval."""
 
     name: str
@@ -86,9 +86,10 @@ class Estimate:
 COLUMNS = [
     Field("name", "the sum or the mean, or the category or bin", ""),
     Field("estimate", "unbiased, not clipped", "estimate", value="value", text=str),
-    Field("low", "lower end of its interval", "at least", value="interval.low", text=Estimate.low),
+    Field("low", "lower end of its interval", "at least", value="interval.low",
+          text=EstimateRow.low),
     Field("high", "upper end of its interval", "at most", value="interval.high",
-          text=Estimate.high),
+          text=EstimateRow.high),
 ]  # fmt: skip
 
 

@@ -134,16 +134,16 @@ class PrivateOutcome(release.SumOutcome):
         return self.result.standard_error
 
     @property
-    def sum(self) -> release.Estimate:
+    def sum(self) -> release.EstimateRow:
         """The estimate of the sum."""
         result = self.result
-        return release.Estimate("sum", result.estimate, result.interval(self.request.confidence))
+        return release.EstimateRow("sum", result.estimate, result.interval(self.request.confidence))
 
     @property
-    def mean(self) -> release.Estimate:
+    def mean(self) -> release.EstimateRow:
         """The estimate of the mean."""
         interval = self.result.mean_interval(self.request.confidence)
-        return release.Estimate("mean", self.result.mean(), interval)
+        return release.EstimateRow("mean", self.result.mean(), interval)
 
     @property
     def not_private(self) -> dict[str, float] | None:

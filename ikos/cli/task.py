@@ -16,7 +16,7 @@ from ikos.cli import types
 from ikos.cli.errors import Command, Group
 from ikos.cli.options import check_bounds, from_option, option, takes
 from ikos.cli.output import complain, print_report, say
-from ikos.cli.release import COLUMNS, Estimate, guarantee_notes
+from ikos.cli.release import COLUMNS, EstimateRow, guarantee_notes
 from ikos.cli.types import Honest, Whole, check_labels
 from ikos.results.report import Field, Report
 
@@ -471,7 +471,7 @@ def status_report(window: Window, status: AnalyzerStatus, command: str) -> Repor
     return Report(title.capitalize(), COLUMNS, rows, notes, data)
 
 
-def _estimates(task: Task, result: Result) -> list[Estimate]:
+def _estimates(task: Task, result: Result) -> list[EstimateRow]:
     """Return the released sums and means, or the counts of a histogram."""
     from ikos.data.domains import Categories
     from ikos.results.sums import Interval
@@ -479,8 +479,8 @@ def _estimates(task: Task, result: Result) -> list[Estimate]:
     counted, rows = isinstance(task.domain, Categories), []
     for label, total, ends in result.rows(task.labels):
         coordinate = f" {label}" if label else ""
-        rows.append(Estimate(label if counted else f"sum{coordinate}", total, ends))
+        rows.append(EstimateRow(label if counted else f"sum{coordinate}", total, ends))
         if not counted:
             mean = Interval(*(end / result.users for end in ends))
-            rows.append(Estimate(f"mean{coordinate}", total / result.users, mean))
+            rows.append(EstimateRow(f"mean{coordinate}", total / result.users, mean))
     return rows

@@ -398,7 +398,7 @@ class _Reshared(Exception):  # noqa: N818
     """Clients ran again in between: the results belong to different sharings."""
 
 
-class _Sum:
+class _DistributedSum:
     """One sum on a cluster, with its tasks there."""
 
     def __init__(
@@ -523,7 +523,7 @@ def add_up(
     """
     with client.as_current(), connection():
         check_versions(client)
-        run = _Sum(client, reader, scheme, progress)
+        run = _DistributedSum(client, reader, scheme, progress)
         try:
             with closing(block_tasks(client, reader, scheme, x, rng, run.threads)) as tasks:
                 seen = run.read(tasks)

@@ -118,21 +118,21 @@ if where == "starting":
             yield
     connection.interrupts_held = interrupts_held
 elif where == "reading":
-    real = driver._Sum.attempt
+    real = driver._DistributedSum.attempt
     def attempt(self, seen):
         now()
         return real(self, seen)
-    driver._Sum.attempt = attempt
+    driver._DistributedSum.attempt = attempt
 elif where == "adding":
     real = connection.add_up
     def add_up(*arguments):
         return real(*arguments[:-1], lambda done, _: now() if done == 2 else None)
     connection.add_up = add_up
 elif where == "killed":
-    real = driver._Sum.attempt
+    real = driver._DistributedSum.attempt
     def attempt(self, seen):
         os.kill(os.getpid(), signal.SIGKILL)
-    driver._Sum.attempt = attempt
+    driver._DistributedSum.attempt = attempt
 main()
 """
 
