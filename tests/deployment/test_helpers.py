@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 import shutil
 import threading
@@ -16,7 +15,7 @@ import pytest
 
 pytest.importorskip("starlette")
 
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from deployment_helpers import opened, seed_of, unpacked, vector_of
 from deployment_tasks import KEYS
 from deployment_world import World
 
@@ -25,7 +24,7 @@ from ikos.deployment import Task, helper, helpers, store, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.helper import HelperEndpoint
 from ikos.deployment.helpers import added_shares, seed_info
-from ikos.deployment.opening import KEMS, public_key, suite, unsealed
+from ikos.deployment.opening import KEMS, public_key, suite
 from ikos.deployment.packed import add_packed, packed
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.store import StoreError
@@ -104,29 +103,13 @@ def refused(name, work, *arguments):
     assert caught.value.name == name
 
 
-def seeds_of(world, report, party, window=0):
-    """Return the seed in a helper's envelope, opened as the page on the wire format says."""
-    task = world.task
-    key = KEYS_OF[2 * task.at(window).key + party - 1]
-    bound = b"ikos-parties 3 seed" + task.id + window.to_bytes(4, "big") + party.to_bytes(4, "big")
-    return unsealed(report.parts[party], key, bound + report.id)
+def keys_of(window):
+    """Return the private key of each helper for a window."""
+    return KEYS_OF[2 * window.key :][:2]
 
 
-def vector_of(task, seed, report, party, window=0):
-    """Return the vector that a seed stands for, as the page on the wire format says."""
-    context = bytes.fromhex(task.parameters) + task.id + window.to_bytes(4, "big")
-    bits = task.modulus.bit_length() - 1
-    word = next(size for size in (1, 2, 4, 8) if 8 * size >= bits)
-    info = b"ikos helpers 1" + context + party.to_bytes(4, "big") + report.id + bytes(4) + b"\1"
-    key = hmac.digest(seed, info, "sha512")
-    stream = Cipher(algorithms.AES256(key[:32]), modes.CTR(key[32:48])).encryptor()
-    words = np.frombuffer(stream.update(bytes(task.domain.dimension * word)), f"<u{word}")
-    return words.astype(object) % task.modulus
-
-
-def unpacked(part, task):
-    number, bits = int.from_bytes(part, "little"), task.modulus.bit_length() - 1
-    return np.array([number >> i * bits & task.modulus - 1 for i in range(task.domain.dimension)])
+def seed(world, report, party=1):
+    return seed_of(world.task.at(0), report, party, KEYS_OF[party - 1])
 
 
 def released(endpoint):
@@ -135,7 +118,8 @@ def released(endpoint):
 
 def sum_of(world, reports, party):
     """Return what the seeds of reports add up to, without noise."""
-    vectors = (vector_of(world.task, seeds_of(world, one, party), one, party) for one in reports)
+    window = world.task.at(0)
+    vectors = (vector_of(window, seed(world, one, party), one, party) for one in reports)
     return sum(vectors) % world.task.modulus
 
 
@@ -244,11 +228,11 @@ def test_seeds_are_not_on_the_disk_as_they_are(world):
     reports = filled(world)
     on_disk = b"".join(path.read_bytes() for path in world.folder.glob("helper-1/store*"))
     for report in reports:
-        seed = seeds_of(world, report, 1)
+        clear = seed(world, report)
         stored = world.shufflers[1].stored(report.id, report.parts[1])
         assert len(stored) == 32
         assert stored in on_disk
-        assert not any(part in on_disk for part in (seed[:16], seed[16:], report.parts[1][:32]))
+        assert not any(part in on_disk for part in (clear[:16], clear[16:], report.parts[1][:32]))
 
 
 # One set
@@ -479,7 +463,7 @@ def test_private_keys_are_the_helpers_own(world):
     assert not (world.folder / "analyzer" / "private-key").exists()
     for party in (1, 2):
         lines = (world.folder / f"helper-{party}" / "private-key").read_text().split()
-        keys = [KEYS_OF[2 * window + party - 1] for window in (0, 1)]
+        keys = [keys_of(task.at(window))[party - 1] for window in (0, 1)]
         assert lines == [tokens.to_text(key.raw) for key in keys]
         assert task.keys_of(party) == tuple(key.public_bytes for key in keys)
         assert [task.at(w).public_key(party) for w in (0, 1)] == list(task.keys_of(party))
@@ -507,10 +491,8 @@ def test_packed_vectors_are_one_little_endian_integer(bits):
 def test_what_is_sent_is_what_the_page_says(world):
     task, report = world.task, world.report(VECTORS[1])
     assert [len(part) for part in report.parts] == [task.part_bytes(party) for party in range(3)]
-    value = unpacked(report.parts[0], task).astype(object)
-    for party in (1, 2):
-        value += vector_of(task, seeds_of(world, report, party), report, party)
-    assert (value % task.modulus).tolist() == [x + 5 for x in VECTORS[1]]
+    sent = opened(task.at(0), report, keys_of(task.at(0)))
+    assert sent.tolist() == [x + 5 for x in VECTORS[1]]
 
 
 def test_a_task_says_who_adds_noise_and_is_read_as_it_was_written():
