@@ -268,7 +268,11 @@ def test_random_kills(tmp_path, kind, points):
     try:
         with fleet.storm(rng, (points, ANALYZER_POINTS)):
             expiring, window = [], 0
-            while window < RELEASES + 2 or fleet.deaths + collection.clients_killed < KILLS:
+            while (
+                window < RELEASES + 2
+                or len(collection.results) < RELEASES
+                or fleet.deaths + collection.clients_killed < KILLS
+            ):
                 collection.submit(rng, window)
                 fleet.set_clock((window + 1.5) * period)
                 collection.is_refused(window)
