@@ -358,7 +358,8 @@ def new(request: TaskRequest) -> Report:
 
 def _fitting(request: TaskRequest) -> Iterator[tuple[str, str, str]]:
     """Yield the transports with which a task's batches fit, as advice, with bytes per client."""
-    for transport, layout in ("shares", "blocks"), ("masks", None), ("frequencies", None):
+    layouts = {"shares": "blocks", "masks": None, "helpers": None, "frequencies": None}
+    for transport, layout in layouts.items():
         for kem in (request.kem, "x25519"):
             other = replace(
                 request, transport=transport, layout=layout, kem=kem, shufflers=(), dry_run=True

@@ -8,6 +8,7 @@ import signal
 import stat
 import sys
 
+import numpy as np
 import pytest
 from command_lines import once
 
@@ -161,7 +162,7 @@ class TestNew:
                "1", "--delta", "1e-9", "--categories", "0..99")  # fmt: skip
         first, *advice = refused(*new).strip().split("; ")
         assert first.endswith(": a batch is at most 1,000,000,000 bytes")
-        assert [words.split()[1] for words in advice] == ["shares", "frequencies"]
+        assert [words.split()[1] for words in advice] == ["shares", "helpers", "frequencies"]
         for words in advice:
             options, effect = words.split(" fits: ")
             found = run(*new, *options.split(), "--json").json
@@ -304,6 +305,33 @@ class TestAsked:
         already = "the task was released already: there was nothing to close"
         closed = run("task", "close", small / "operator", warning=already).out
         assert of_result(closed) == said
+
+    @pytest.mark.slow
+    def test_helpers_from_new_to_released(self, run, wired, tmp_path):
+        """The commands of other tasks, in words of helpers."""
+        folder, table = tmp_path / "votes", tmp_path / "votes.csv"
+        table.write_text("vote\n" + "".join(f"{'ab'[i % 2]}\n" for i in range(45)))
+        parties = [word for j in (1, 2) for word in ("--helper", f"http://127.0.0.1:{9000 + j}")]
+        new = ("--users", "60", "--min-honest", "40", "--epsilon", "8", "--delta", "1e-6",
+               "--categories", "a,b", "--transport", "helpers", "--noise", "parties")  # fmt: skip
+        made = run("task", "new", *new, *parties, "--analyzer", "http://127.0.0.1:9000",
+                   "--output", folder)  # fmt: skip
+        assert f"{folder / 'helper-2'} to helper 2, http://127.0.0.1:9002." in " ".join(
+            made.out.split()
+        )
+        running = wired(folder)
+        run("submit", folder / "clients", "--values", table, "--column", "vote")
+        assert [one.reports() for one in running.endpoints.values()] == [45] * 3
+        page = running.http.get("http://127.0.0.1:9000" + running.task.at(0).path + "/page").text
+        assert "Helper 2" in page
+        assert "Shuffler" not in page
+        metrics = running.http.get("http://127.0.0.1:9001/metrics").text
+        assert 'ikos_reports{task="' + running.task.name + '"} 45.0' in metrics
+        found = run("task", "release", folder / "operator", "--json").json
+        assert found["state"] == "released"
+        assert np.abs(np.array(found["result"]["estimate"]) - [23, 22]).max() <= 10
+        states = [one.state for one in running.endpoints.values()]
+        assert states.count("sent") == 2
 
     def test_before_it_opens(self, run, refused, wired, tmp_path):
         """Said of the status, and a release would end it for all."""
