@@ -327,6 +327,7 @@ class TestAsked:
         assert "Shuffler" not in page
         metrics = running.http.get("http://127.0.0.1:9001/metrics").text
         assert 'ikos_reports{task="' + running.task.name + '"} 45.0' in metrics
+        running.analyzer.release()
         found = run("task", "release", folder / "operator", "--json").json
         assert found["state"] == "released"
         assert np.abs(np.array(found["result"]["estimate"]) - [23, 22]).max() <= 10
