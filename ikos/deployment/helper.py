@@ -47,11 +47,6 @@ class HelperEndpoint(Intermediary):
         self._context = self.task.protocol.context(self.window.bound)
         self._ahead, self._ids = self._transport.zeros(), set[bytes]()  # what is added up already
 
-    @property
-    def deleted(self) -> bool:
-        """Whether all is deleted, the sum too: it stays when there are no seeds any more."""
-        return super().deleted and not self.count("opened")
-
     def stored(self, number: bytes, part: bytes) -> bytes:
         """Return the seed in an envelope, under the window's key of the store."""
         if self.window.key not in self.config.keys.remaining:

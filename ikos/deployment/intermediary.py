@@ -59,7 +59,7 @@ class Intermediary(Endpoint):
 
     @property
     def deleted(self) -> bool:
-        """Whether all is deleted, which also noted the number of reports."""
+        """Whether all parts were deleted, which also noted their number."""
         return self.fact(REPORTS) is not None
 
     @property

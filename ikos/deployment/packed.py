@@ -28,7 +28,7 @@ def packed(elements: NDArray[Any], bits: int) -> bytes:
 
 def check_packed(part: bytes, dimension: int, bits: int) -> None:
     """Raise ValueError for a vector of the right length with bits beyond its last element."""
-    if part[-1] >> (-(-dimension * bits) % 8 or 8):
+    if part[-1] >> (dimension * bits % 8 or 8):
         raise ValueError("the bits after a vector's last element must be 0")
 
 

@@ -40,14 +40,14 @@ pytestmark = pytest.mark.usefixtures("remembered")
 
 
 @cache
-def few(noise: str = "users", columns: int = 2, windows: int = 2, **options: object) -> Task:
-    """Return a task of a few users, of two windows with a key each for each of two helpers."""
+def few(noise: str = "users", keys: int = 2, **options: object) -> Task:
+    """Return a task of a few users, of two windows and helpers, each with some keys."""
     now = datetime.now(UTC).replace(microsecond=0)
-    keys = [key.public_bytes for key in KEYS_OF[: windows * columns]]
+    public = [key.public_bytes for key in KEYS_OF[: 2 * keys]]
     return Task.new(
         6, 8, 1e-3, domain=BOX, integers=True, transport="helpers", noise=noise, min_honest=3,
-        analyzer="http://127.0.0.1:9000", public_keys=keys, kem=KEYS[0].kem, windows=windows,
-        shufflers=[f"http://127.0.0.1:{9001 + j}" for j in range(columns)],
+        analyzer="http://127.0.0.1:9000", public_keys=public, kem=KEYS[0].kem, windows=2,
+        shufflers=[f"http://127.0.0.1:{9001 + j}" for j in range(2)],
         opens=now - timedelta(minutes=30), closes=timedelta(hours=1), **options,
     )  # fmt: skip
 
@@ -309,14 +309,17 @@ def test_a_restored_helper_answers_one_set_with_one_noise_and_another_with_anoth
     assert any(noises[0])
 
 
-def test_each_helper_and_window_has_its_own_noise(noisy, date):
-    sources = []
-    for window in (0, 1):
-        for party in (1, 2):
-            sources.append(noisy.party(party, window)._secret(b"noise" + bytes(32)))
-            sources.append(noisy.party(party, window)._secret(b"noise" + bytes(31) + b"1"))
-            sources.append(noisy.party(party, window)._secret(b"store"))
+def test_each_helper_window_and_set_has_its_own_noise(tmp_path):
+    """Windows of one key too."""
+    world = World(few("parties", keys=1), tmp_path)
+    sources = [
+        world.party(party, window)._secret(purpose)
+        for party in (1, 2)
+        for window in (0, 1)
+        for purpose in (b"store", b"noise" + bytes(32), b"noise" + bytes(31) + b"1")
+    ]
     assert len(set(sources)) == len(sources)
+    world.stop()
 
 
 def test_the_analyzer_and_each_helper_add_noise(noisy):
@@ -352,7 +355,7 @@ def test_seeds_are_gone_before_the_sum_is_sent(world, monkeypatch):
     on_disk = b"".join(path.read_bytes() for path in world.folder.glob("helper-1/store*"))
     assert not any(part in on_disk for part in stored)
     assert not any(report.id in on_disk for report in (*reports, left_out))
-    assert (one.state, one.reports()) == ("agreed", 5)
+    assert (one.state, one.reports()) == ("sent", 5)
     world.parties[1].expire(datetime.now(UTC))
     assert one.config.keys.remaining == {1}
     world.start(1)
@@ -403,6 +406,16 @@ def test_a_sum_that_is_being_added_up_is_waited_for(world, monkeypatch):
     going_on.set()
     first.join()
     assert len(b"".join(one.batch())) == one.released_bytes(4)
+
+
+def test_a_report_that_is_gone_stops_the_release(world):
+    agreed(world, filled(world))
+    intake = world.shufflers[1].intake
+    left = list(intake.reports())[1:]
+    intake.reports = lambda: iter(left)
+    with pytest.raises(StoreError, match="1 reports are gone"):
+        world.shufflers[1].batch()
+    assert not world.shufflers[1].count("opened")
 
 
 def test_reports_that_expire_take_their_key_with_them(world, date):

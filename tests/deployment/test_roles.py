@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.intermediary import _batch, agreed_digest
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.reports import ClientReport
+from ikos.deployment.task import Task
 from ikos.deployment.wire import Problem
 
 COLUMNS = small_task().columns
@@ -435,10 +437,12 @@ GONE = ("sent", "deleted", "released", "stopped")  # what a party says when it h
 class Parties(RuleBasedStateMachine):
     """Clients, faults, restarts and releases in any order, against a model of a few lines."""
 
+    task = staticmethod(small_task)
+
     @initialize()
     def begin(self):
         self.folder = Path(tempfile.mkdtemp())
-        self.world = World(small_task(), self.folder)
+        self.world = World(self.task(), self.folder)
         self.values, self.reports, self.at = {}, {}, {}
         self.closed, self.result = set(), None
 
@@ -539,6 +543,32 @@ Parties.TestCase.settings = settings(
 @pytest.mark.usefixtures("quiet")
 class TestParties(Parties.TestCase):
     pass
+
+
+class Helped(Parties):
+    """With as many helpers."""
+
+    @staticmethod
+    @cache
+    def task():
+        addresses = [f"http://127.0.0.1:{9000 + j}" for j in range(COLUMNS + 1)]
+        return Task.new(
+            6, 1, 1e-6, upper=1, integers=True, min_honest=3, transport="helpers",
+            public_keys=[key.public_bytes for key in HELPERS], analyzer=addresses[0],
+            shufflers=addresses[1:],
+        )  # fmt: skip
+
+
+HELPERS = [PrivateKey(bytes([number]) * 32) for number in range(COLUMNS)]
+Helped.TestCase.settings = settings(Parties.TestCase.settings, max_examples=15)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quiet")
+class TestHelped(Helped.TestCase):
+    @pytest.fixture(autouse=True)
+    def keys(self, monkeypatch):
+        monkeypatch.setattr("deployment_world.KEYS", HELPERS)
 
 
 def test_what_shufflers_compare_names_the_task_and_the_window():
