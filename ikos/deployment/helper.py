@@ -10,29 +10,23 @@ from __future__ import annotations
 import hmac
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
 import httpx
+import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from ikos.counts.helpers import SEED_BYTES
 from ikos.deployment.endpoint import PartyEndpoints
-from ikos.deployment.helpers import (
-    LONG_VECTOR,
-    added_shares,
-    added_up,
-    batches_of,
-    noisy,
-    seed_info,
-)
+from ikos.deployment.helpers import LONG_VECTOR, added_shares, added_up, noisy, seed_info
 from ikos.deployment.intermediary import SENT, Intermediary, check_kept
 from ikos.deployment.opening import unsealed
 from ikos.deployment.packed import packed
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import PEER_SECONDS, RemoteShuffler
-from ikos.deployment.store import StoreError, Writing, damaged
+from ikos.deployment.store import Writing, damaged
 from ikos.deployment.wire import Problem
 from ikos.primitives.randomness import Expanded
 
@@ -45,16 +39,13 @@ class HelperEndpoint(Intermediary):
         self._releasing, self._adding = threading.Lock(), threading.Lock()
         self._transport = added_shares(self.task)
         self._context = self.task.protocol.context(self.window.bound)
-        self._ahead, self._ids = self._transport.zeros(), set[bytes]()  # what is added up already
+        self._ahead: tuple[NDArray[Any], set[bytes]] | None = None  # added up already, and whose
 
     def stored(self, number: bytes, part: bytes) -> bytes:
         """Return the seed in an envelope, under the window's key of the store."""
         if self.window.key not in self.config.keys.remaining:
             raise Problem("taskClosed", "the window is over")
-        try:
-            key = self.config.keys.hold(self.window.key)
-        except OSError as error:
-            raise StoreError("storeFailed", str(error)) from None
+        key = self.config.keys.hold(self.window.key)
         try:
             seed = unsealed(part, key, seed_info(self.window, self.config.party, number))
         except ValueError:
@@ -67,9 +58,16 @@ class HelperEndpoint(Intermediary):
         """Add a short vector up now: so a release takes as long as what is left out."""
         if self._transport.dimension < LONG_VECTOR:
             with self._adding:
+                total, ids = self._ahead = self._ahead or (self._transport.zeros(), set())
                 for _, words in self._vectors([(number, part)]):
-                    self._ahead += words
-                self._ids.add(number)
+                    total += words
+                ids.add(number)
+
+    def expire(self, moment: datetime) -> bool:
+        """Delete what was not released in time; forget what was added up of seeds that are gone."""
+        if self.deleted:
+            self._ahead = None
+        return super().expire(moment)
 
     def batch(self) -> Iterator[bytes]:
         """Return the sum of the vectors of the complete reports."""
@@ -83,8 +81,8 @@ class HelperEndpoint(Intermediary):
             self.store.shrink()  # until the seeds are off the disk, the sum is not sent
         finally:
             self._releasing.release()
-        for _, _, released in self.rows("opened"):
-            return iter([released])
+        if released := [row[-1] for row in self.rows("opened")]:
+            return iter(released)
         raise Problem("batchGone", "the batch was deleted by command")
 
     def _keep(self, released: bytes, writing: Writing) -> None:
@@ -98,22 +96,20 @@ class HelperEndpoint(Intermediary):
         """Return the packed sum of the agreed set, with this helper's noise, if it adds any."""
         transport, complete, here = self._transport, set(self.complete_ids()), 0
 
-        def batches() -> Iterator[list[tuple[bytes, bytes]]]:
+        def waiting() -> Iterator[tuple[bytes, bytes]]:
             nonlocal here
-            reports = ((number, part) for number, _, part in self.intake.reports())
-            for some in batches_of(reports, transport.dimension):
-                here += sum(number in complete for number, _ in some)
-                yield [one for one in some if (one[0] in complete) != (one[0] in self._ids)]
+            for number, _, part in self.intake.reports():
+                here += number in complete
+                if (number in complete) != (number in ids):
+                    yield number, part
 
         def add(total: NDArray[Any], some: list[tuple[bytes, bytes]]) -> None:
             for number, words in self._vectors(some):
-                if number in complete:
-                    total += words
-                else:
-                    total -= words
+                (np.add if number in complete else np.subtract)(total, words, out=total)
 
         with self._adding:
-            total = added_up(batches(), transport.zeros, add, transport.dimension) + self._ahead
+            ahead, ids = self._ahead or (transport.zeros(), set())
+            total = ahead + added_up(waiting(), transport.zeros, add, transport.dimension)
         if here != len(complete):
             raise damaged(f"{len(complete) - here} reports are gone")
         source = Expanded(self._secret(b"noise" + bytes.fromhex(self.agreement() or "")))
@@ -124,18 +120,13 @@ class HelperEndpoint(Intermediary):
         """Yield the id and the vector of each report, given its seed as stored."""
         seeds = self._cipher().decryptor().update(b"".join(part for _, part in reports))
         for place, (number, _) in enumerate(reports):
-            seed = seeds[place * SEED_BYTES :][:SEED_BYTES]
-            yield (
-                number,
-                self._transport.keystream(seed, self.config.party, number, self._context),
-            )
+            bound = self.config.party, number, self._context
+            yield number, self._transport.keystream(seeds[32 * place :][:32], *bound)
 
     def _secret(self, purpose: bytes) -> bytes:
         """Return a pseudorandom function of the window's private key."""
-        key = self.config.keys.hold(self.window.key)
-        return hmac.digest(
-            key.raw, b"ikos-parties 3 helper " + self.window.bound + purpose, "sha512"
-        )
+        bound = b"ikos-parties 3 helper " + self.window.bound + purpose
+        return hmac.digest(self.config.keys.hold(self.window.key).raw, bound, "sha512")
 
     def _cipher(self) -> Cipher[modes.ECB]:
         """Return what hides seeds on the disk, where the key's erasure then deletes them too.

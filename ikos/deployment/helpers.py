@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
@@ -23,7 +24,7 @@ from ikos._validation import InvalidValue, quote
 from ikos.counts.helpers import SEED_BYTES
 from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.opening import KEMS, PrivateKey, public_key, suite
-from ikos.deployment.packed import add_packed, check_packed, packed, packed_bytes
+from ikos.deployment.packed import add_packed, packed
 from ikos.deployment.sums import AnySum, SumTerms, sum_of
 from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Opened, Wanted
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 LABEL = b"ikos-parties 3 seed"
 
-ENTRIES_PER_BATCH = 1 << 16
+ENTRIES_AT_ONCE = 1 << 16
 """Coordinates that are added up together."""
 
 LONG_VECTOR = 1 << 14
@@ -164,7 +165,7 @@ class HelpersTerms(SumTerms):
     def batch_bytes(self, task: Task, reports: int) -> int:
         """Return the bytes of one vector, whatever the number of reports."""
         del reports
-        return packed_bytes(added_shares(task).dimension, added_shares(task).group.bits)
+        return -(-added_shares(task).dimension * added_shares(task).group.bits // 8)
 
     def release_seconds(self, task: Task) -> float:
         """Return the seconds of one core to add up the vectors of a helper and the analyzer."""
@@ -189,7 +190,9 @@ class HelpersTerms(SumTerms):
 
     def check(self, task: Task, part: bytes) -> None:
         """Raise ValueError for bits that belong to no element."""
-        check_packed(part, added_shares(task).dimension, added_shares(task).group.bits)
+        bits = added_shares(task).dimension * added_shares(task).group.bits
+        if part[-1] >> (bits % 8 or 8):
+            raise ValueError("the bits after a vector's last element must be 0")
 
     @contextmanager
     def opener(
@@ -210,22 +213,19 @@ class HelpersTerms(SumTerms):
 
         It is stored within the result before any of it is published, or drawn again.
         """
-        transport = added_shares(window.task)
-        dimension, bits, users = transport.dimension, transport.group.bits, 0
-
-        def batches() -> Iterator[list[bytes]]:
-            nonlocal users
-            for some in batches_of((part for _, part in parts), dimension):
-                users += len(some)
-                yield some
-
-        def add(total: NDArray[np.uint64], some: list[bytes]) -> None:
-            add_packed(total, some, bits)
+        transport, users = added_shares(window.task), 0
+        add = partial(add_packed, bits=transport.group.bits)
 
         def zeros() -> NDArray[np.uint64]:
-            return np.zeros(dimension, dtype=np.uint64)
+            return np.zeros(transport.dimension, dtype=np.uint64)
 
-        own = transport.elements(added_up(batches(), zeros, add, dimension))
+        def vectors() -> Iterator[bytes]:
+            nonlocal users
+            for _, part in parts:
+                users += 1
+                yield part
+
+        own = transport.elements(added_up(vectors(), zeros, add, transport.dimension))
         view = [AddedVectors(noisy(transport, own, secure(None)), users)]
         for _, released in opened:
             add(total := zeros(), [released])
@@ -236,32 +236,27 @@ class HelpersTerms(SumTerms):
 # The parties that add up
 
 
-def batches_of(items: Iterable[_T], dimension: int) -> Iterator[list[_T]]:
-    """Yield as many reports at a time as are added up together."""
-    todo, most = iter(items), max(1, ENTRIES_PER_BATCH // dimension)
-    while some := list(islice(todo, most)):
-        yield some
-
-
 def added_up(
-    batches: Iterable[_T],
+    items: Iterable[_T],
     zeros: Callable[[], NDArray[Any]],
-    add: Callable[[NDArray[Any], _T], None],
+    add: Callable[[NDArray[Any], list[_T]], None],
     dimension: int,
 ) -> NDArray[Any]:
-    """Return a sum of vectors: threads add batches to their totals, and the totals are added."""
-    todo, taking = iter(batches), threading.Lock()
-    threads = cores() if dimension >= LONG_VECTOR else 1
+    """Return a sum of vectors, which threads add to their totals, some items at a time."""
+    todo, taking = iter(items), threading.Lock()
+    most, threads = max(1, ENTRIES_AT_ONCE // dimension), cores()
 
     def work(_: int) -> NDArray[Any]:
         total = zeros()
         while True:
             with taking:
-                batch = next(todo, None)
-            if batch is None:
+                some = list(islice(todo, most))
+            if not some:
                 return total
-            add(total, batch)
+            add(total, some)
 
+    if dimension < LONG_VECTOR:
+        return work(0)
     with ThreadPoolExecutor(threads) as executor:
         first, *others = executor.map(work, range(threads))
     for other in others:

@@ -14,22 +14,11 @@ from numpy.typing import NDArray
 _WORD = 64
 
 
-def packed_bytes(dimension: int, bits: int) -> int:
-    """Return the bytes of a vector of a number of elements."""
-    return -(-dimension * bits // 8)
-
-
 def packed(elements: NDArray[Any], bits: int) -> bytes:
     """Return a vector of unsigned integers below 2^bits as bytes."""
     octets = elements.astype(elements.dtype.newbyteorder("<"))[:, np.newaxis].view(np.uint8)
     each = np.unpackbits(octets, axis=1, count=bits, bitorder="little")
     return np.packbits(each.reshape(-1), bitorder="little").tobytes()
-
-
-def check_packed(part: bytes, dimension: int, bits: int) -> None:
-    """Raise ValueError for a vector of the right length with bits beyond its last element."""
-    if part[-1] >> (dimension * bits % 8 or 8):
-        raise ValueError("the bits after a vector's last element must be 0")
 
 
 def add_packed(total: NDArray[np.uint64], parts: Sequence[bytes], bits: int) -> None:

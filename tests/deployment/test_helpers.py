@@ -154,7 +154,7 @@ def test_what_is_added_up_as_it_comes_is_what_is_on_disk(world):
     world.start(1)
     for client, report in enumerate([*reports[2:], world.report([9] * 5)], 2):
         world.send(client, report)
-    assert [len(one._ids) for one in world.shufflers.values()] == [3, 5]
+    assert [len(one._ahead[1]) for one in world.shufflers.values()] == [3, 5]
     agreed(world, reports)
     for party, one in world.shufflers.items():
         assert (released(one) == sum_of(world, reports, party)).all()
@@ -162,7 +162,7 @@ def test_what_is_added_up_as_it_comes_is_what_is_on_disk(world):
 
 def test_long_vectors_are_added_up_by_threads(tmp_path, monkeypatch, quiet):
     monkeypatch.setattr(helpers, "cores", lambda: 3)
-    monkeypatch.setattr(helpers, "ENTRIES_PER_BATCH", 1)
+    monkeypatch.setattr(helpers, "ENTRIES_AT_ONCE", 1)
     box = Box(helpers.LONG_VECTOR, 0, 3)
     now = datetime.now(UTC)
     task = Task.new(
@@ -173,7 +173,7 @@ def test_long_vectors_are_added_up_by_threads(tmp_path, monkeypatch, quiet):
     world = World(task, tmp_path)
     vectors = [(np.arange(box.dimension) + client) % 4 for client in range(9)]
     filled(world, vectors=vectors)
-    assert not world.shufflers[1]._ids
+    assert world.shufflers[1]._ahead is None
     assert world.analyzer.release().estimate == np.sum(vectors, axis=0).tolist()
     world.stop()
 
@@ -356,7 +356,9 @@ def test_seeds_are_gone_before_the_sum_is_sent(world, monkeypatch):
     assert not any(part in on_disk for part in stored)
     assert not any(report.id in on_disk for report in (*reports, left_out))
     assert (one.state, one.reports()) == ("sent", 5)
+    assert one._ahead is not None
     world.parties[1].expire(datetime.now(UTC))
+    assert one._ahead is None
     assert one.config.keys.remaining == {1}
     world.start(1)
     again = world.shufflers[1]
