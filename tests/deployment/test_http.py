@@ -58,7 +58,14 @@ STATUS = {
     409: {"reportRejected", "taskOpen", "batchRejected", "notAgreed"},
     410: {"batchExpired", "batchGone", "taskClosed"},
     429: {"tooManyRequests"},
-    503: {"peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"},
+    503: {
+        "batchPending",
+        "peerUnreachable",
+        "storeBusy",
+        "storeDamaged",
+        "storeFailed",
+        "storeReadOnly",
+    },  # fmt: skip
     507: {"storeFull"},
 }
 HEADERS = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1", "connection": "close"},
