@@ -65,7 +65,7 @@ STATUS = {
         "storeDamaged",
         "storeFailed",
         "storeReadOnly",
-    },  # fmt: skip
+    },
     507: {"storeFull"},
 }
 HEADERS = {401: {"www-authenticate": "Bearer"}, 429: {"retry-after": "1", "connection": "close"},
