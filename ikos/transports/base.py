@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue
+from ikos._validation import InvalidType, InvalidValue, choice
 from ikos.counts import Layout, MessageCount, Remaining
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
@@ -29,6 +29,7 @@ from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
+from ikos.primitives.shuffling import MESSAGE_ORDERS
 from ikos.results.conditions import Condition
 
 Part = tuple[NDArray[Any], ...]
@@ -191,6 +192,7 @@ class Transport(ABC):
         context: bytes = b"",
     ) -> Any:
         """Return the releases of all parties for the messages of all users: the analyzer's view."""
+        choice("order", order, MESSAGE_ORDERS)
         if not isinstance(shares, Reports):
             raise InvalidType("shares", f"must be Reports, got {type(shares).__name__}")
         for party, part in enumerate(shares.parts):

@@ -46,6 +46,7 @@ from ikos.primitives.randomness import KEY_BYTES, RandomSource
 from ikos.results.conditions import Condition, Kind, present
 from ikos.results.text import hundredths
 from ikos.transports.base import (
+    ID_BYTES,
     Need,
     Part,
     Recipe,
@@ -109,8 +110,8 @@ class AddedShares(Transport):
         times = "once" if seeds == 1 else f"up to {seeds:,} times"
         assumed = Condition(
             Kind.CRYPTOGRAPHY,
-            "assuming that HKDF-SHA512 and AES-256 are pseudorandom, an advantage against which "
-            f"counts {times} for each input",
+            "assuming that the keystreams of seeds, by HKDF-SHA512 and AES-256, are pseudorandom; "
+            f"an advantage against one counts {times} for each input",
             computational=True,
         )
         return (*honest, one, assumed, *self.assumptions)
@@ -154,6 +155,8 @@ class AddedShares(Transport):
 
     def keystream(self, seed: bytes, party: int, id: bytes, context: bytes) -> NDArray[Any]:
         """Return a word for each coordinate, of which the low bits are the element."""
+        if len(id) != ID_BYTES:  # or another context, party and id might have the same keys
+            raise InvalidValue("id", f"must have {ID_BYTES} bytes, got {len(id)}")
         info = _LABEL + context + party.to_bytes(4, "big") + id
         pieces = []
         for chunk, part in enumerate(blocks(self.dimension * self.word.itemsize, CHUNK_BYTES)):
@@ -265,8 +268,14 @@ class AddedShares(Transport):
         if len(view) != self.parties + 1 or len(users) != 1:
             raise InvalidValue("view", f"must hold the sums of {self.parties + 1} parties, of "
                                "the same number of reports")  # fmt: skip
-        totals = sum(one.sums.astype(object) for one in view)
-        return Totals([int(total) % self.q for total in np.ravel(totals)], users.pop())
+        total = np.zeros(self.dimension, dtype=self.group.dtype)
+        for one in view:
+            if one.sums.shape != total.shape or not self.group.contains(one.sums):
+                raise InvalidValue(
+                    "view", f"must hold sums of {self.dimension} elements of each party"
+                )
+            total += one.sums  # q divides the number of values of a machine word
+        return Totals(self.elements(total).tolist(), users.pop())
 
     # All of them
 
