@@ -29,6 +29,7 @@ from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
+from ikos.primitives.sharing import SharingScheme
 from ikos.primitives.shuffling import MESSAGE_ORDERS
 from ikos.results.conditions import Condition
 
@@ -123,6 +124,11 @@ class Transport(ABC):
     @abstractmethod
     def parties(self) -> int:
         """Number of parties beside the analyzer."""
+
+    @property
+    def scheme(self) -> SharingScheme | None:
+        """The shares of each coordinate, as workers of a cluster draw them; None if they cannot."""
+        return None
 
     @property
     def dimension(self) -> int:
@@ -224,6 +230,11 @@ class Transport(ABC):
     @abstractmethod
     def totals(self, view: Any, context: bytes = b"") -> Totals:
         """Return the sums in a view."""
+
+    def with_noise(self, totals: Totals, rng: RandomSource) -> Totals:
+        """Return the sums of all users' elements with the noise of the parties, if they add any."""
+        del rng
+        return totals
 
     @abstractmethod
     def run(

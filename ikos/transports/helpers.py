@@ -43,6 +43,7 @@ from ikos.numeric.rounding import UP, exact, float_up, rounding
 from ikos.primitives.concurrency import Interrupted, cores, spread
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import KEY_BYTES, RandomSource
+from ikos.primitives.sharing import SharingScheme
 from ikos.results.conditions import Condition, Kind, present
 from ikos.results.text import hundredths
 from ikos.transports.base import (
@@ -97,6 +98,11 @@ class AddedShares(Transport):
     def parties(self) -> int:
         """Helpers."""
         return self.layout.helpers
+
+    @property
+    def scheme(self) -> SharingScheme:
+        """The shares of each coordinate: one for each helper, and the analyzer's in the clear."""
+        return SharingScheme(self.group, self.parties + 1, single=False, clear=True)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -255,6 +261,13 @@ class AddedShares(Transport):
         if self.noise is not None:
             self.group.add(sums, *self.noise.whole(sums.size, rng))
         return sums
+
+    def with_noise(self, totals: Totals, rng: RandomSource) -> Totals:
+        """Return totals with the noise of all parties, if they add it; call it once."""
+        sums = np.array(totals.sums, dtype=self.group.dtype)
+        for _ in range(self.parties + 1):
+            self.noisy(sums, rng)
+        return Totals(sums.tolist(), totals.users)
 
     def view(self, released: Sequence[Any]) -> tuple[AddedVectors, ...]:
         """Return the analyzer's view: the sums of all parties."""

@@ -34,6 +34,7 @@ from ikos.data.reading import Participation, Reader
 from ikos.noise.base import Noise
 from ikos.noise.laplace_noise import LaplaceNoise
 from ikos.primitives.modular import Zq
+from ikos.results.conditions import Kind
 from ikos.testing import DeterministicRandom
 from ikos.transports import AddedShares, Helpers
 from ikos.transports.roles import Party
@@ -493,3 +494,36 @@ def test_delta_covers_the_keystreams_of_all_releases(who: Any, seeds: int, relea
     assert float(charged) == pytest.approx(expected, rel=1e-9)
     with pytest.raises(ValueError, match=r"^delta must be at least"):
         PrivateVectorSum(1000, Box(d, 0, 1), epsilon, 1e-27, transport=Helpers(2, who))
+
+
+def test_guarantees_name_who_must_be_honest_and_what_is_assumed() -> None:
+    """Some users, unless parties add the noise, and one of the parties."""
+    for make, who, users, times in [
+        (SecureSum, "users", True, 50), (SecureSum, "parties", True, 50),
+        (PrivateSum, "users", True, 50), (PrivateSum, "parties", False, 1),
+    ]:  # fmt: skip
+        budget = {"upper": 9} if make is SecureSum else {"epsilon": 1, "delta": 1e-6}
+        protocol = make(50, **budget, min_honest=40, transport=Helpers(2, who))
+        of = {condition.kind: condition for condition in protocol.guarantee.conditions}
+        assert (Kind.USERS in of) == users
+        assert not users or "at least 40 of 50 users" in of[Kind.USERS].text
+        assert "while one of the analyzer and 2 helpers is honest" in of[Kind.PARTIES].text
+        assert protocol.guarantee.computational
+        assert (f"up to {times} times" if times > 1 else "once") in of[Kind.CRYPTOGRAPHY].text
+
+
+def test_one_honest_helper_is_as_good_as_all() -> None:
+    protocol = SecureVectorSum(9, 10**5, upper=9, min_honest=5, transport=Helpers(3))
+    assert protocol.guarantee.sigma == helpers_level(9, 10**5, 7)
+    for honest, corrupt in [(None, None), (1, 0), (5, 2)]:
+        rest = protocol.remaining(honest=honest, corrupt_shufflers=corrupt)
+        assert rest.sigma == protocol.guarantee.sigma
+    assert protocol.remaining(corrupt_shufflers=3).sigma == 0
+
+
+def test_a_level_that_keystreams_do_not_have_is_refused() -> None:
+    most = helpers_level(10**6, 10**7, 24)
+    protocol = SecureVectorSum(10**6, 10**7, upper=9, sigma=most, transport="helpers")
+    assert protocol.guarantee.sigma == most
+    with pytest.raises(ValueError, match=r"^sigma must be at most 70\.\d\d with helpers"):
+        SecureVectorSum(10**6, 10**7, upper=9, sigma=most + 1, transport="helpers")
