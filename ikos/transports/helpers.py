@@ -117,7 +117,7 @@ class AddedShares(Transport):
         assumed = Condition(
             Kind.CRYPTOGRAPHY,
             "assuming that the keystreams of seeds, by HKDF-SHA512 and AES-256, are pseudorandom; "
-            f"an advantage against one counts {times} for each input",
+            f"an advantage against one counts {times} for each sum and input",
             computational=True,
         )
         return (*honest, one, assumed, *self.assumptions)

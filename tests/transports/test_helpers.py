@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain, combinations, product
 from typing import Any
 
@@ -28,11 +29,13 @@ from ikos import (
     SecureVectorSum,
     SparseTernary,
 )
+from ikos.counts import helpers as counted
 from ikos.counts.helpers import HelpersLayout, expansion_loss, helpers_level
 from ikos.data.domains import ResidueVectors
 from ikos.data.reading import Participation, Reader
 from ikos.noise.base import Noise
 from ikos.noise.laplace_noise import LaplaceNoise
+from ikos.numeric.rounding import rounding
 from ikos.primitives.modular import Zq
 from ikos.results.conditions import Kind
 from ikos.testing import DeterministicRandom
@@ -463,6 +466,17 @@ def test_keystreams_cost_what_the_switching_lemma_says() -> None:
         for users in (1, 1000):
             level = helpers_level(users, d, bits)
             assert level == (pytest.approx(-math.log2(2 * users * exact)) if exact else math.inf)
+
+
+@pytest.mark.points(2)
+@pytest.mark.parametrize("users", range(1, 30))
+def test_losses_are_rounded_up_and_levels_down(users: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As numbers of few bits show."""
+    d, bits = 3 * 10**5 + 7, 32
+    exact = 2 * users * expansion_loss(d, bits)
+    monkeypatch.setattr(counted, "rounding", partial(rounding, precision=9))
+    assert exact < 2 * users * expansion_loss(d, bits) < 1.01 * float(exact)
+    assert -0.6 < helpers_level(users, d, bits) + math.log2(exact) < 0
 
 
 def test_figures_are_those_of_the_documentation() -> None:
