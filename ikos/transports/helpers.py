@@ -116,8 +116,8 @@ class AddedShares(Transport):
         times = "once" if keys == 1 else f"up to {keys:,} times"
         assumed = Condition(
             Kind.CRYPTOGRAPHY,
-            "assuming that the keystreams of seeds, by HKDF-SHA512 and AES-256, are pseudorandom; "
-            f"an advantage against one counts {times} for each sum and input",
+            "assuming that HKDF-SHA512 and AES-256 are pseudorandom, an advantage against which "
+            f"counts {times} for each sum and input",
             computational=True,
         )
         return (*honest, one, assumed, *self.assumptions)

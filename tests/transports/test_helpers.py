@@ -524,6 +524,8 @@ def test_guarantees_name_who_must_be_honest_and_what_is_assumed() -> None:
         assert "while one of the analyzer and 2 helpers is honest" in of[Kind.PARTIES].text
         assert protocol.guarantee.computational
         assert (f"up to {times} times" if times > 1 else "once") in of[Kind.CRYPTOGRAPHY].text
+    transport = replace(vectors(64, 2**20), noise=LaplaceNoise(Fraction(1)))  # with 8 keys a seed
+    assert any("up to 8 times" in condition.text for condition in transport.conditions)
 
 
 def test_one_honest_helper_is_as_good_as_all() -> None:
