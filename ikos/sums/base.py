@@ -131,7 +131,7 @@ class Sum(ABC, Generic[_T]):
         Send all parts or none, and never two reports for one sum: a second sharing of a value
         links shares. The time to make a private sum's report depends slightly on its noise: do not
         send it as soon as it is made (BBGN20, Algorithm 6). ``context`` is a name that no other sum
-        has, and that all parties know; masked vectors are bound to it.
+        has, and that all parties know; masks and seeds are bound to it.
         """
         bound, source = self.context(context), secure(rng)
         return self.transport.report(self.reader, self.reader.one(x), source, bound)

@@ -505,7 +505,7 @@ def test_delta_covers_the_keystreams_of_all_releases(who: Any, seeds: int, relea
     lost = float(expansion_loss(d, protocol.transport.layout.bits))
     charged = Fraction(protocol.total_delta) - Fraction(protocol.noise.delta)
     expected = releases * seeds * (1 + math.exp(epsilon)) * lost
-    assert float(charged) == pytest.approx(expected, rel=1e-9)
+    assert float(charged) == pytest.approx(expected, rel=1e-9, abs=0)
     with pytest.raises(ValueError, match=r"^delta must be at least"):
         PrivateVectorSum(1000, Box(d, 0, 1), epsilon, 1e-27, transport=Helpers(2, who))
 
