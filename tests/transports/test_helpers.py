@@ -373,7 +373,7 @@ def test_parts_under_another_id_give_no_sum_but_a_random_one() -> None:
 
 @pytest.mark.parametrize("party", [0, 2])
 def test_what_is_no_sum_of_vectors_is_refused(party: int) -> None:
-    """Of another length or type, or beyond q."""
+    """Of another length or type, or beyond q, or of other users, or of too few parties."""
     protocol = SecureVectorSum(2, 3, 2**20, transport=Helpers(2))
     shares = protocol.share(np.ones((2, 3), int), context=CONTEXT)
     view = protocol.shuffle(shares, context=CONTEXT)
@@ -384,6 +384,10 @@ def test_what_is_no_sum_of_vectors_is_refused(party: int) -> None:
         bad = [replace(one, sums=forged) if j == party else one for j, one in enumerate(view)]
         with pytest.raises(ValueError, match=r"^view must hold sums of 3 elements of each party"):
             protocol.analyze(tuple(bad), context=CONTEXT)
+    fewer = [replace(one, users=1) if j == party else one for j, one in enumerate(view)]
+    for wrong in (view[1:], (*view, view[0]), tuple(fewer)):
+        with pytest.raises(ValueError, match=r"^view must hold the sums of 3 parties, of the same"):
+            protocol.analyze(wrong, context=CONTEXT)
     assert protocol.analyze(view, context=CONTEXT).tolist() == [2, 2, 2]
 
 
