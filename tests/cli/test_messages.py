@@ -319,10 +319,10 @@ class TestVectors:
 
 
 class TestTransports:
-    def rows(self, run, *line):
+    def rows(self, run, *line, helpers=2):
         given = ("messages", *line, "--analysis", "best", "--shuffler", "single", "--json")
-        result = run(*given, "--helpers", "2").json
-        assert result["helpers"] == 2
+        result = run(*given, "--helpers", helpers).json
+        assert result["helpers"] == helpers
         listed = run(*given).json["rows"]
         assert of_shares(result) == listed  # marked as without other transports
         return [row for row in result["rows"] if row not in listed]
@@ -346,18 +346,21 @@ class TestTransports:
             assert row["sigma"] == (None if row["unlimited"] else level)
             assert row["unlimited"] == math.isinf(level)
 
-    @pytest.mark.points(0)
-    def test_numbers_are_the_librarys(self, run):
-        users, parties = self.rows(run, *PRIVATE[1:7], "--min-honest", "900")
-        for row, recipe in (users, Helpers(2)), (parties, Helpers(2, "parties")):
+    @pytest.mark.parametrize("helpers", [2, 60])
+    def test_numbers_are_the_librarys(self, run, helpers):
+        users, parties = self.rows(run, *PRIVATE[1:7], "--min-honest", "900", helpers=helpers)
+        for row, noise in (users, "users"), (parties, "parties"):
+            recipe = Helpers(helpers, noise)
             protocol = PrivateSum(1000, 1, Fraction("1e-8"), min_honest=900, transport=recipe)
-            self.check(row, protocol, 3)
-            assert (row["transport"], row["noise"]) == ("helpers", recipe.noise)
+            self.check(row, protocol, helpers + 1)
+            assert (row["transport"], row["noise"]) == ("helpers", noise)
             assert row["shuffled"] is row["clear"] is row["analysis"] is None
-        assert parties["standard_error"] == pytest.approx(1.65 * users["standard_error"], rel=0.02)
-        whom = "analyzer or one of 2 helpers: its shares"
+        whom = f"analyzer or one of {helpers} helpers: its shares"
         assert users["trusted"] == f"{whom}; users: randomness"
         assert parties["trusted"] == f"{whom} and noise"
+        # precision and modulus are those of the noise
+        assert (users["modulus"] == parties["modulus"]) == (helpers == 2)
+        assert users["precision"] < parties["precision"]
 
     @pytest.mark.slow
     def test_vectors_are_the_librarys(self, run):
