@@ -49,7 +49,7 @@ SETTLE_SECONDS, NOISE_SECONDS = 0.1, 5e-6
 """From the drawing of noise to the answer, and for each coordinate: longer than drawing takes,
 whose time reveals a little."""
 
-REPORT_SECONDS, COORDINATE_SECONDS = 20e-6, 4e-9
+REPORT_SECONDS, COORDINATE_SECONDS = 20e-6, 6e-9
 """Time of a release on one core, measured: to add up a report, and each coordinate of it."""
 
 _T = TypeVar("_T")
