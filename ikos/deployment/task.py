@@ -85,18 +85,18 @@ class Task:
         Number of shufflers that may collude with the analyzer.
     precision, modulus : int
         As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`.
-    transport : SharesTerms, MasksTerms or FrequenciesTerms
+    transport : SharesTerms, MasksTerms, HelpersTerms or FrequenciesTerms
         Whether clients send shares of their vectors, or masked vectors and shares of keys: the
         ``messages`` of each block, of which one goes to the analyzer itself in the clear; its
         ``block_length``, the coordinates in one envelope, where the last block may be shorter; and
-        how vectors are masked, which follows from the other numbers, as ``noise``. Or their
-        category, among ``extra`` random messages.
+        how vectors are masked, which follows from the other numbers, as ``noise``. Or a vector,
+        and a seed for each helper. Or their category, among ``extra`` random messages.
     shufflers, analyzer : tuple of str, str
-        Their addresses, a shuffler per shuffled message; of frequencies one for all.
+        Their addresses, a shuffler per shuffled message, or the helpers'; of frequencies one.
     kem, public_keys : str, tuple of bytes
-        How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the analyzer's keys, of
-        which it erases the private ones as windows are over. Key k of K is that of the windows w,
-        of W, with floor(w K / W) = k.
+        How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the keys of the
+        analyzer, or of the helpers, who erase the private ones as windows are over. Key k of K is
+        that of the windows w, of W, with floor(w K / W) = k; first come all helpers' first keys.
     opens, period, windows : datetime, int, int
         When the first window opens, in UTC to the second; the seconds for which each is open; the
         number of consecutive windows. Each has its own reports and result.
@@ -213,7 +213,7 @@ class Task:
             KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
             ``cryptography`` has it (from version 48 on); otherwise X25519.
         keys
-            Number of keys of a draft, by default one for each window.
+            Number of keys of a draft, for each who has any; by default one for each window.
         opens, closes : datetime, datetime or timedelta
             When the first window opens, now by default; when it closes, or for how long each is
             open.
@@ -222,15 +222,19 @@ class Task:
             default 0 and 1.
         labels, corrupt_clients
             As for a task.
-        transport : {"shares", "masks", "frequencies"}
+        transport : {"shares", "masks", "helpers", "frequencies"}
             Whether clients send shares of their vectors; or masked vectors, for thousands of
-            coordinates or more (documentation, Masked vectors); or, for one question, their
+            coordinates or more (documentation, Masked vectors); or a vector, and seeds to parties
+            that add instead of shuffling (documentation, Helpers); or, for one question, their
             category among random ones, to one shuffler that must be trusted to pass all on
             (documentation, Counts of many categories).
         layout : {"separate", "group", "blocks"} or int
             For shares, coordinates per envelope: 1 (the default), all, the best number, or this
             integer. "blocks" are the longest that the ``shufflers`` support; without ``shufflers``,
             those with the fewest bytes. Keys of masks are always in such blocks.
+        helpers, noise
+            For helpers, their number, by default 1 or that of ``shufflers``, and who adds noise,
+            "users" or "parties", as in `ikos.transports.Helpers`.
         set_size
             For frequencies, the categories in each message, as in
             `ikos.baselines.FrequencyEstimation`; 1 by default.
