@@ -45,7 +45,7 @@ ENTRIES_AT_ONCE = 1 << 16
 LONG_VECTOR = 1 << 14
 """Coordinates of a vector from which on threads hinder each other less than they help."""
 
-SETTLE_SECONDS, NOISE_SECONDS = 0.1, 5e-6
+SETTLE_SECONDS, NOISE_SECONDS = 0.1, 15e-6
 """From the drawing of noise to the answer, and for each coordinate: longer than drawing takes,
 whose time reveals a little."""
 
