@@ -96,7 +96,7 @@ class Wired:
         for party in (*range(1, self.task.parties), 0) if parties is None else parties:
             role = shuffler.shuffler if party else analyzer.analyzer
             serve = intermediary.application if party else analyzer.application
-            config = PartyConfig.read(self.folder / folder_of(party))
+            config = PartyConfig.read(self.folder / folder_of(self.task, party))
             self.parties[party] = one = role(config, self.http)
             self.endpoints[party] = one.at(0)
             application = serve({self.task.name: one}, rate=self.rate)

@@ -12,9 +12,10 @@ from pathlib import Path
 from deployment_tasks import KEYS
 
 from ikos.deployment import tokens
-from ikos.deployment.analyzer import AnalyzerEndpoint, AnalyzerEndpoints
+from ikos.deployment.analyzer import AnalyzerEndpoint
 from ikos.deployment.endpoint import PartyEndpoints
-from ikos.deployment.party_files import PartyConfig, write_party_files
+from ikos.deployment.helper import HelperEndpoint
+from ikos.deployment.party_files import PartyConfig, folder_of, write_party_files
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import ShufflerEndpoint
@@ -54,6 +55,9 @@ def told(waiting):
     return answer.name if isinstance(answer, Problem) else answer
 
 
+ENDPOINTS = {"shuffler": ShufflerEndpoint, "helper": HelperEndpoint}
+
+
 class Faults:
     """Breaks the connection at some of the calls, before or after what they do."""
 
@@ -85,6 +89,7 @@ class Direct:
 
     def __init__(self, world, window, party):
         self.world, self.window, self.party = world, window, party
+        self.name = world.task.party_name(party)
 
     def _shuffler(self):
         return self.world.parties[self.party].at(self.window.number)
@@ -145,12 +150,9 @@ class World:
 
     def start(self, number):
         """Start a party from its folder; where it runs already, as after a kill."""
-        if number == 0:
-            config = PartyConfig.read(self.folder / "analyzer")
-            self.parties[0] = AnalyzerEndpoints(config, AnalyzerEndpoint, partial(Direct, self))
-        else:
-            config = PartyConfig.read(self.folder / f"shuffler-{number}")
-            self.parties[number] = PartyEndpoints(config, ShufflerEndpoint, partial(Direct, self))
+        kind = ENDPOINTS[self.task.transport.intermediary] if number else AnalyzerEndpoint
+        config = PartyConfig.read(self.folder / folder_of(self.task, number))
+        self.parties[number] = PartyEndpoints(config, kind, partial(Direct, self))
 
     def stop(self):
         """End all parties that were started."""
@@ -172,10 +174,9 @@ class World:
         random.Random(client).shuffle(parties)
         for party in parties:
             token = tokens.digest(tokens.for_party(self.secrets[client], self.task, party))
-            yield (
-                party,
-                self.party(party, window).intake.accept([(report.id, token, report.parts[party])]),
-            )
+            one = self.party(party, window)
+            stored = one.stored(report.id, report.parts[party])
+            yield party, one.intake.accept([(report.id, token, stored)])
 
     def report(self, value, window=0):
         return ClientReport.make(self.task.at(window), value)

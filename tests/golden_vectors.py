@@ -328,7 +328,7 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     suite = pyhpke.CipherSuite.new(
         pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256, pyhpke.KDFId.HKDF_SHA256, pyhpke.AEADId.AES128_GCM
     )
-    public = suite.kem.deserialize_public_key(where.public_key)
+    public = suite.kem.deserialize_public_key(where.public_key(0))
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
     for column in range(1, task.parties):
         own, part = [rng.bytes(32) for _ in task.blocks], b""

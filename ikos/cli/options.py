@@ -192,7 +192,7 @@ def option(name: str, *names: str, **changes: Any) -> Callable[..., Any]:
     return click.option(name, *names, cls=Option, **{**_SHARED.get(name, {}), **changes})
 
 
-def from_option(flags: str = "", **changes: Any) -> Any:
+def from_option(*flags: str, **changes: Any) -> Any:
     """Return a field of a request that an option sets, declared as by `option`.
 
     By default the option has the name of the field.
@@ -261,9 +261,9 @@ def _declared(
     """Add the options of a request to a command, some of them with ``more`` changes."""
     for one in reversed(fields(request)):
         changes = {**one.metadata, **more.get(one.name, {})}
-        flags = changes.pop("flags", "") or f"--{one.name.replace('_', '-')}"
-        if one.metadata or flags in _SHARED:
-            option(flags, one.name, **changes)(command)
+        flags = changes.pop("flags", ()) or (f"--{one.name.replace('_', '-')}",)
+        if one.metadata or flags[0] in _SHARED:
+            option(*flags, one.name, **changes)(command)
     return command
 
 

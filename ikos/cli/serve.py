@@ -17,6 +17,9 @@ SHUFFLERS = """\
   ikos serve shuffler visits/shuffler-1 votes/shuffler-3 \\
       --host 127.0.0.1 --port 8443
 """
+HELPERS = """\
+  ikos serve helper visits/helper-1 --host 127.0.0.1 --port 8443
+"""
 ANALYZER = """\
   ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
       --certificate chain.pem --private-key key.pem
@@ -26,7 +29,7 @@ EXAMPLES = "\b\nExamples\n"
 
 @click.group("serve", cls=Group, epilog=EXAMPLES + SHUFFLERS + ANALYZER)
 def command() -> None:
-    """Run a shuffler or the analyzer of one or more tasks.
+    """Run a shuffler, a helper or the analyzer of one or more tasks.
 
     The program runs until Ctrl-C or SIGTERM, and logs to standard error. 'ikos task new' creates
     the folders, which keep what a party collects: a party that was killed resumes when it is
@@ -89,7 +92,11 @@ def _party(role: str, examples: str, text: str) -> None:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         from ikos.deployment import server
 
-        roles = {"shuffler": server.serve_shuffler, "analyzer": server.serve_analyzer}
+        roles = {
+            "shuffler": server.serve_shuffler,
+            "helper": server.serve_helper,
+            "analyzer": server.serve_analyzer,
+        }
         request.run(roles[role])
 
 
@@ -103,11 +110,20 @@ _party(
     """,
 )
 _party(
+    "helper",
+    HELPERS,
+    """Run a helper for the tasks in the given folders.
+
+    It collects a seed from each client, and releases the sum of the vectors that those of complete
+    reports stand for, once, with its noise if the parties of the task add noise.
+    """,
+)
+_party(
     "analyzer",
     ANALYZER,
     """Run the analyzer of the tasks in the given folders.
 
-    It collects the clear shares, and releases the sum on its operator's command. A browser at its
-    address shows the state of all tasks.
+    It collects its own parts of reports, and releases the sum on its operator's command. A browser
+    at its address shows the state of all tasks.
     """,
 )

@@ -39,25 +39,33 @@ TASK_KEYS = [
     Field("requested_delta", "the delta requested"),
     Field("theorem", "theorem of the guarantee"),
     Field("conditions", "conditions of the guarantee"),
-    Field("corrupt_shufflers", "shufflers that may collude with the analyzer"),
+    Field("corrupt_shufflers", "shufflers or helpers that may collude with the analyzer"),
     Field("precision", "steps of the encoding between the bounds; 1 for categories"),
     Field(
         "modulus",
         "order of the group of the shares, or one more than there are messages of "
         "frequencies; a string of digits",
     ),
-    Field("shuffled", "number of shufflers"),
+    Field("shuffled", "number of shufflers, or of helpers"),
     Field(
-        "transport", "what clients send: shares; masks, with shares of their keys; or frequencies"
+        "transport",
+        "what clients send: shares; masks, with shares of their keys; helpers: a "
+        "vector, and seeds; or frequencies",
     ),
     Field("block_length", "coordinates per envelope; the last one may have fewer"),
-    Field("blocks", "envelopes per client and shuffler"),
+    Field("blocks", "envelopes per client and shuffler or helper"),
     Field("kem", "KEM of the envelopes: mlkem768-x25519 or x25519"),
-    Field("keys", "number of the analyzer's key pairs, each for consecutive windows"),
+    Field(
+        "keys",
+        "number of key pairs of the analyzer, or of each helper, each for consecutive windows",
+    ),
     Field("messages", "messages per client: all envelopes, and the analyzer's part, if any"),
     Field("bytes_per_client", "bytes that a client sends to all parties"),
-    Field("bytes_per_shuffler", "bytes that a shuffler receives, and later sends, if all report"),
-    Field("disk_per_shuffler", "approximate bytes on a shuffler's disk per window, if all report"),
+    Field("bytes_per_shuffler", "bytes that a shuffler or helper receives, if all report"),
+    Field(
+        "disk_per_shuffler",
+        "approximate bytes on a shuffler's or helper's disk per window, if all report",
+    ),
     Field("disk_analyzer", "approximate bytes on the analyzer's disk per window, if all report"),
     Field("release_seconds", "approximate time on one core to release a result if all report"),
     Field("root_mse", "bound on the root mean squared error of the sum of all clients"),
@@ -72,7 +80,7 @@ NEW_KEYS = [
     Field("task", "name of the task, the hash of its description; null for a dry run"),
     Field("output", "the folder that was created; null for a dry run"),
     Field("folders", "the recipient of each folder or file in it"),
-    Field("shufflers", "addresses of the shufflers; null for a dry run without them"),
+    Field("shufflers", "addresses of the shufflers or helpers; null for a dry run without them"),
     Field("analyzer", "address of the analyzer; null for a dry run without it"),
 ]
 
@@ -99,6 +107,9 @@ EXAMPLES = """\b
 Examples
   ikos task new --dry-run --users 10^4 --min-honest 9000 \\
       --lower 0 --upper 100 --epsilon 1 --delta 1e-9
+  ikos task new --dry-run --users 10^6 --min-honest 90% \\
+      --categories red,green,blue --transport helpers --helpers 2 \\
+      --epsilon 1 --delta 1e-9
   ikos task new --output visits --users 2000 --integers \\
       --lower 0 --upper 7 --epsilon 1 --delta 1e-8 \\
       --min-honest 95% --analyzer https://analyzer.example \\
@@ -115,7 +126,7 @@ SECTIONS = {"users": "Clients and their values", "epsilon": "Privacy", "precisio
 
 SECRECY = (
     "Give each folder to a different person, over a channel that no one else can read, and keep no "
-    "copies: anyone who holds the analyzer's and all shufflers' folders sees who sent what."
+    "copies: anyone who holds the folders of all parties sees who sent what."
 )
 
 
@@ -148,11 +159,21 @@ class TaskRequest:
         type=types.NORM, help="Largest Euclidean norm of the vectors, instead of bounds."
     )
     transport: str = from_option(
-        type=click.Choice(["shares", "masks", "frequencies"]), default="shares",
+        type=click.Choice(["shares", "masks", "helpers", "frequencies"]), default="shares",
         help="What clients send: shares of their values; masked vectors, and shares of the masks' "
-        "keys: the fewest bytes for thousands of coordinates, under an assumption; or, for "
-        "--categories, their category among random ones: the fewest bytes, with more error and one "
-        "trusted shuffler.",
+        "keys: the fewest bytes for thousands of coordinates, under an assumption; a vector, and a "
+        "seed for each helper, that look random to it: the fewest bytes of all, for any domain, if "
+        "one of the analyzer and the helpers is honest; or, for --categories, their category among "
+        "random ones: with more error and one trusted shuffler.",
+    )  # fmt: skip
+    helpers: int | None = from_option(
+        type=Whole(1), show_default="1, or the number of addresses", help="Number of helpers, for "
+        "--transport helpers.",
+    )  # fmt: skip
+    noise: str | None = from_option(
+        type=click.Choice(["users", "parties"]), show_default="users", help="Who adds noise, for "
+        "--transport helpers: the users, of whom --min-honest must be honest; or the analyzer and "
+        "each helper, all of it: no user must be honest, and the error is larger.",
     )  # fmt: skip
     set_size: int | None = from_option(
         type=Whole(1), show_default="1", help="Categories per message, for frequencies: more take "
@@ -186,8 +207,9 @@ class TaskRequest:
         "quantum computer could decrypt them.",
     )
     shufflers: tuple[str, ...] = from_option(
-        "--shuffler", type=str, default=None, multiple=True, metavar="URL", help="Address of a "
-        "shuffler (https, or http on this machine); repeat for each shuffler.")  # fmt: skip
+        "--shuffler", "--helper", type=str, default=None, multiple=True, metavar="URL",
+        help="Address of a shuffler or helper (https, or http on this machine); repeat for "
+        "each.")  # fmt: skip
     analyzer: str | None = from_option(
         metavar="URL", help="Address of the analyzer, likewise; needed unless --dry-run."
     )
@@ -207,8 +229,9 @@ class TaskRequest:
         type=Whole(1), default=1,
         help="Number of consecutive windows, each with its own reports and result.")  # fmt: skip
     keys: int | None = from_option(
-        type=Whole(1), show_default="one per window", help="Number of the analyzer's key pairs, "
-        "each for consecutive windows; a private key is erased when they are over.")  # fmt: skip
+        type=Whole(1), show_default="one per window",
+        help="Number of key pairs of the analyzer, or of each helper, each for consecutive "
+        "windows; a private key is erased when they are over.")  # fmt: skip
     output: Path | None = from_option(
         type=types.FOLDER, metavar="FOLDER", help="Folder to create; needed unless --dry-run."
     )
@@ -280,6 +303,7 @@ class TaskRequest:
         return Task.new(
             self.users, self.epsilon, self.delta, **self.domain, integers=self.integers,
             transport=self.transport, layout=self.layout, set_size=self.set_size,
+            helpers=self.helpers, noise=self.noise,
             min_honest=Honest.of(self.min_honest, self.users),
             corrupt_clients=self.corrupt_clients, corrupt_shufflers=self.corrupt_shufflers,
             precision=self.precision, modulus=self.modulus, kem=self.kem,
@@ -297,22 +321,27 @@ def new(request: TaskRequest) -> Report:
     """Create a task and a folder for each party.
 
     Chooses the precision, the group and the number of messages, and so how many shufflers are
-    needed. Give each folder to a different person: anyone who holds all of them sees everything.
+    needed, if there are any. Give each folder to a different person: anyone who holds all of them
+    sees everything.
     """
     from ikos._validation import InvalidValue
     from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
+    from ikos.deployment.protocols import TERMS
     from ikos.deployment.task import BatchTooLarge
     from ikos.results.sums import budget_warnings
 
     request.check()
-    keys = [PrivateKey.generate(request.kem) for _ in range(request.keys or request.windows)]
+    holders = TERMS[request.transport].key_holders(len(request.shufflers))
+    count = (request.keys or request.windows) * len(holders)
+    keys = [PrivateKey.generate(request.kem) for _ in range(count)]
     try:
         task = request.task(keys)
     except BatchTooLarge as error:
         raise InvalidValue("users", error.what, advice=[*_fitting(request)]) from None
     report, folders = task.summary(), {}
-    needed = "1 shuffler is" if task.columns == 1 else f"{task.columns} shufflers are"
+    name = task.transport.intermediary
+    needed = f"1 {name} is" if task.columns == 1 else f"{task.columns} {name}s are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
     if request.output is not None:
         folders = write_party_files(task, keys, request.output, request.ledger, request.note or "")

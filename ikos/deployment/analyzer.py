@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from operator import methodcaller
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 import scipy.special  # noqa: F401  # for results: loaded now, not in a release
@@ -26,12 +26,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ikos.deployment.endpoint import Endpoint, PartyEndpoints, now, split_ids
 from ikos.deployment.limits import Addresses, Rate
-from ikos.deployment.party_files import PartyConfig, reason
+from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.retry import RetryLoop
 from ikos.deployment.service import Service
 from ikos.deployment.status_page import Seen, task_page, tasks_page
-from ikos.deployment.store import StoreError, Writing, damaged, log
+from ikos.deployment.store import StoreError, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.task_fields import MOMENT
 from ikos.deployment.wire import AnalyzerStatus, Result, first_few
@@ -62,19 +62,21 @@ class _Expired(OSError):  # noqa: N818
 class AnalyzerEndpoint(Endpoint):
     """The analyzer of one window."""
 
+    over_fact: ClassVar[str] = _OVER
+
     def __init__(self, party: PartyEndpoints[Any], window: Window) -> None:
         super().__init__(party, window)
-        assert self.config.keys is not None
-        self._keys = self.config.keys
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = RetryLoop(name, self._go_on, lambda *took: self.store.timed(*took))
         self.latest_states: list[Seen] = [(None, "")] * self.task.columns
         self._asked = -math.inf
 
-    def check(self, part: bytes) -> None:
-        """Raise ValueError for a part that would later stop the release."""
+    def stored(self, number: bytes, part: bytes) -> bytes:
+        """Return a part; ValueError for one that would later stop the release."""
+        del number
         self.task.transport.check(self.task, part)
+        return part
 
     @property
     def state(self) -> str:
@@ -124,7 +126,8 @@ class AnalyzerEndpoint(Endpoint):
         answers = sorted(in_parallel(lambda j: self.peer(j).unreachable(), self.others))
         errors = [str(answer) for _, answer in answers if isinstance(answer, OSError)]
         lists = ((j, words) for j, words in answers if isinstance(words, list) and words)
-        return errors or [f"shuffler {j} says: {'; '.join(words)}" for j, words in lists]
+        name = self.task.party_name
+        return errors or [f"{name(j)} says: {'; '.join(words)}" for j, words in lists]
 
     def resume(self) -> None:
         """Resume a release or closing that was requested before the process ended."""
@@ -235,16 +238,16 @@ class AnalyzerEndpoint(Endpoint):
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
         """Find the complete reports, whose ids are at all parties."""
-        progress("asking the shufflers for their reports")
-        here, few = set(self.intake.ids()), {}
+        progress(f"asking {self._all} for their reports")
+        here, few, name = set(self.intake.ids()), {}, self.task.party_name
         complete, least = here, self.task.min_reports
         for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS_TOGETHER):
             try:
                 common = here.intersection(split_ids(data))
             except ValueError as error:
-                raise self._stop(f"shuffler {party}: {error}; nothing is released") from None
+                raise self._stop(f"{name(party)}: {error}; nothing is released") from None
             if len(common) < least <= len(here):
-                few[party] = f"; shuffler {party} has {len(common):,} of the {len(here):,} here"
+                few[party] = f"; {name(party)} has {len(common):,} of the {len(here):,} here"
             complete = complete & common
         ids, why = sorted(complete), "".join(few[party] for party in sorted(few))
 
@@ -284,18 +287,19 @@ class AnalyzerEndpoint(Endpoint):
         opened = {party for party, *_ in self.rows("opened")}
         missing = [party for party in self.others if party not in opened]
         if missing:
-            progress("telling the shufflers which reports are complete")
+            progress(f"telling {self._all} which reports are complete")
             agreed = b"".join(ids)
             list(self._ask(lambda column: column.agree(agreed), self.others))
-        length = len(ids) * self.task.part_bytes(1)
+        terms, keys = self.task.transport, self.config.keys
+        length = terms.batch_bytes(self.task, len(ids))
         together = max(1, _BATCH_BYTES // length)
-        key = self._keys.read(self.window.key)
-        with self.task.transport.opener(self.window, key, len(missing), len(ids)) as open_batch:
+        read_key = partial(keys.read, self.window.key)
+        with terms.opener(self.window, read_key, len(missing), len(ids)) as open_batch:
             for start in range(0, len(missing), together):
                 waiting = missing[start : start + together]
-                progress(_receiving(waiting))
+                progress(self._receiving(waiting))
                 for party, data in self._ask(partial(_batch, length=length), list(waiting), most=2):
-                    progress(f"opening the batch of shuffler {party}")
+                    progress(f"opening the batch of {self.task.party_name(party)}")
                     try:
                         sums, rest = open_batch(party, data)
                     except ValueError as error:
@@ -307,8 +311,8 @@ class AnalyzerEndpoint(Endpoint):
                     del data  # before the next one comes
                     waiting.remove(party)
                     if waiting:
-                        progress(_receiving(waiting))
-        progress("telling the shufflers that their batches are added up")
+                        progress(self._receiving(waiting))
+        progress(f"telling {self._all} that their batches are added up")
         list(self._ask(lambda column: column.forget(), self.others))
 
     def _sum(self, ids: list[bytes]) -> SumResult:
@@ -346,52 +350,26 @@ class AnalyzerEndpoint(Endpoint):
         """Start no new attempts."""
         self._work.end()
 
+    @property
+    def _all(self) -> str:
+        """All parties beside the analyzer, in words."""
+        return f"the {self.task.transport.intermediary}s"
 
-def _receiving(parties: Sequence[int]) -> str:
-    """Return the step of waiting for the batches of some shufflers."""
-    return f"receiving batches of shufflers {', '.join(map(str, parties))}"
+    def _receiving(self, parties: Sequence[int]) -> str:
+        """Return the step of waiting for the batches of some of them."""
+        some = f"{self.task.transport.intermediary}s {', '.join(map(str, parties))}"
+        return f"receiving batches of {some}"
 
 
 def _batch(column: RemoteShuffler, length: int) -> bytes:
     """Return a shuffler's batch; OSError if it has another length."""
     data = column.batch(length)
     if len(data) != length:  # perhaps cut off on the way: the shuffler still has all of it
-        raise OSError(f"shuffler {column.party} released {len(data):,} bytes, not {length:,}")
+        raise OSError(f"{column.name} released {len(data):,} bytes, not {length:,}")
     return data
 
 
-class AnalyzerEndpoints(PartyEndpoints[AnalyzerEndpoint]):
-    """The analyzer of all windows of a task, which erases private keys that are not needed."""
-
-    _stays: str | None = None  # why the last key could not be erased
-
-    def expire(self, moment: datetime) -> None:
-        """Delete reports not released in time, and keys of windows without any data."""
-        super().expire(moment)
-        assert self.config.keys is not None
-        for number in sorted(self.config.keys.remaining):
-            windows = self.task.windows_of(number)
-            # the last one is gone last, mostly
-            if all(self._is_gone(window, moment) for window in reversed(windows)):
-                try:
-                    self.config.keys.erase(number)
-                    words = "the private key of windows %d to %d is erased"
-                    log.info(f"task %s: {words}", self.task.name, windows[0], windows[-1])
-                    self._stays = None
-                except OSError as error:
-                    if (why := reason(error)) != self._stays:  # this is tried every few seconds
-                        log.error("task %s: a private key stays: %s", self.task.name, why)
-                    self._stays = why
-
-    def _is_gone(self, number: int, moment: datetime) -> bool:
-        """Whether a window needs its key no longer: it is over, or expired without reports."""
-        if self.store.fact(number, _OVER) is not None:
-            return True
-        expired = moment >= self.config.expires(self.task.at(number))
-        return expired and not self.store.count(number, "report")
-
-
-def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerEndpoints:
+def analyzer(config: PartyConfig, client: httpx.Client) -> PartyEndpoints[AnalyzerEndpoint]:
     """Return an analyzer that asks the shufflers over a connection, and resumes its work."""
     if config.ledger is not None:
         Ledger(config.ledger)  # refused now, not at a release
@@ -399,7 +377,7 @@ def analyzer(config: PartyConfig, client: httpx.Client) -> AnalyzerEndpoints:
     def peer(window: Window, party: int) -> RemoteShuffler:
         return RemoteShuffler(client, window, party, config.controls[party - 1])
 
-    return AnalyzerEndpoints(config, AnalyzerEndpoint, peer)
+    return PartyEndpoints(config, AnalyzerEndpoint, peer)
 
 
 def application(

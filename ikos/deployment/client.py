@@ -284,7 +284,7 @@ def send_part(
 ) -> None:
     """Send one party's part, once."""
     part, task = report.parts[party], window.task
-    who = f"shuffler {party}" if party else "the analyzer"
+    who = task.party_name(party)
     digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
     response = exchange(
         http,

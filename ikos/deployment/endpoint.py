@@ -1,6 +1,6 @@
 """A party's work on the windows of a task: its intake, its facts, its peers, its clock.
 
-The common part of shufflers and the analyzer, without the network.
+The common part of intermediaries and the analyzer, without the network.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from ikos import __version__
 from ikos._validation import InvalidValue
 from ikos.deployment.intake import Intake
-from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.party_files import PartyConfig, reason
 from ikos.deployment.remote import (
     PEER_SECONDS,
     STATUS_SECONDS,
@@ -63,11 +63,14 @@ def split_ids(data: bytes) -> list[bytes]:
 class Endpoint(ABC):
     """A party at work on one window of a task; all of its windows share a store."""
 
+    over_fact: ClassVar[str]
+    """The fact that records that the window needs its private key no longer."""
+
     def __init__(self, party: PartyEndpoints[Any], window: Window) -> None:
         self.config, self.store, self.window = party.config, party.store, window
         self.peer, self.task = partial(party.peer, window), party.task
         self.others = party.others
-        part_bytes = self.config.part_bytes
+        part_bytes = self.task.transport.stored_bytes(self.task, self.config.party)
         self.intake = Intake(self.store, window.number, part_bytes, self._refusal)
         self._settled = False
 
@@ -85,8 +88,11 @@ class Endpoint(ABC):
         """Return its public status."""
 
     @abstractmethod
-    def check(self, part: bytes) -> None:
-        """Raise ValueError for a part of a report that could never be released."""
+    def stored(self, number: bytes, part: bytes) -> bytes:
+        """Return the part of the report with an id in the form in which it is stored.
+
+        ValueError if it could never be released.
+        """
 
     def log(self, words: str, level: int = logging.INFO) -> None:
         """Log an event, by the task's name: one server can have several."""
@@ -230,8 +236,11 @@ class Endpoint(ABC):
 class PartyEndpoints(Generic[_E]):
     """A party of a task, with an endpoint for each window that is open or in its store.
 
-    Endpoints of other windows, which anyone may request, live while they answer.
+    Endpoints of other windows, which anyone may request, live while they answer. Private keys that
+    are not needed are erased.
     """
+
+    _stays: str | None = None  # why the last key could not be erased
 
     def __init__(self, config: PartyConfig, kind: type[_E], peer: Peer) -> None:
         self.config, self.task, self.store, self.peer = config, config.task, Store(config), peer
@@ -263,10 +272,11 @@ class PartyEndpoints(Generic[_E]):
             if not isinstance(answer, OSError) and not answer[1]:
                 del self._unmet[party]
                 if logged:
-                    log.info("task %s: shuffler %d is well", self.task.name, party)
+                    log.info("task %s: %s is well", self.task.name, self.task.party_name(party))
             elif type(answer) not in logged and not (isinstance(answer, Unanswered) and starting):
                 logged.add(type(answer))
-                words = answer if isinstance(answer, OSError) else f"shuffler {party} {answer[1]}"
+                name = self.task.party_name(party)
+                words = answer if isinstance(answer, OSError) else f"{name} {answer[1]}"
                 log.warning("task %s: %s", self.task.name, words)
 
     def latest(self) -> list[_E]:
@@ -278,13 +288,33 @@ class PartyEndpoints(Generic[_E]):
         return [self.at(number) for number in range(max(0, last + 1 - LATEST_WINDOWS), last + 1)]
 
     def expire(self, moment: datetime) -> None:
-        """Delete reports not released in time, where that is possible now."""
+        """Delete reports not released in time and keys that are not needed, if possible now."""
         for number, endpoint in list(self._lasting.items()):
             with suppress(OSError):  # the store has logged it; this is called again
                 endpoint.expire(moment)
             with self._making:
                 if not endpoint.lasting:
                     self._lasting.pop(number, None)
+        for key in sorted(self.config.keys.remaining):
+            windows = self.task.windows_of(key)
+            # the last one is gone last, mostly
+            if all(self._is_gone(window, moment) for window in reversed(windows)):
+                try:
+                    self.config.keys.erase(key)
+                    words = "the private key of windows %d to %d is erased"
+                    log.info(f"task %s: {words}", self.task.name, windows[0], windows[-1])
+                    self._stays = None
+                except OSError as error:
+                    if (why := reason(error)) != self._stays:  # this is tried every few seconds
+                        log.error("task %s: a private key stays: %s", self.task.name, why)
+                    self._stays = why
+
+    def _is_gone(self, number: int, moment: datetime) -> bool:
+        """Whether a window needs its key no longer: it is over, or expired without reports."""
+        if self.store.fact(number, self._kind.over_fact) is not None:
+            return True
+        expired = moment >= self.config.expires(self.task.at(number))
+        return expired and not self.store.count(number, "report")
 
     def schedule(self) -> Schedule:
         """Return which window is open."""

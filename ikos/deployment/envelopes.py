@@ -62,7 +62,10 @@ class EnvelopeTerms(Terms):
         return b"".join(sealed)
 
     def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the envelopes of each block in byte order."""
+        """Yield, in pieces, a shuffler's release for its parts of a set, in the order of ids.
+
+        Here the envelopes of each block, in byte order. It is as long as the parts together.
+        """
         first = 0
         for size in map(task.block_bytes, range(len(task.blocks))):
             ends = range(first, first := first + self.copies * size, size)
@@ -76,12 +79,12 @@ class EnvelopeTerms(Terms):
 
     @contextmanager
     def opener(
-        self, window: Window, key: PrivateKey, batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Decrypt envelopes on all cores."""
         task = window.task
         envelopes = reports * len(task.blocks) * self.copies
-        with openers(key, task, batches * envelopes, self.work) as answers:
+        with openers(read_key(), task, batches * envelopes, self.work) as answers:
 
             def open_batch(party: int, data: bytes) -> Opened:
                 unopened = envelopes

@@ -55,6 +55,7 @@ class FrequenciesTerms(EnvelopeTerms):
 
     work: ClassVar[str] = "collect"
     columns: ClassVar[int] = 1
+    options: ClassVar[frozenset[str]] = frozenset({"set_size"})
 
     # How a task is made
 

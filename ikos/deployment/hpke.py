@@ -42,7 +42,7 @@ def read_clear(part: bytes, task: Task) -> list[int]:
 def seal(shares: Iterable[int], window: Window, column: int, block: int) -> bytes:
     """Return the shares of a block of one column, encrypted to the analyzer."""
     kem = window.task.kem
-    part, key = clear_part(shares, window.task), public_key(window.public_key, kem)
+    part, key = clear_part(shares, window.task), public_key(window.public_key(0), kem)
     return bytes(suite(kem).encrypt(part, key, info(window, column, block)))
 
 

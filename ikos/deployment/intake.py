@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
-from ikos.deployment.store import Store, StoreError, Writing, damaged
+from ikos.deployment.store import TABLES, Store, StoreError, Writing, damaged
 from ikos.deployment.wire import ID_BYTES, Problem
 
 GATHER_SECONDS = 0.005  # for which a report waits for others, to share a write
@@ -137,10 +137,10 @@ class Intake:
             self._known = known
         return self._known
 
-    def clear(self, writing: Writing) -> None:
+    def clear(self, writing: Writing, tables: Sequence[str] = TABLES) -> None:
         """Delete the window's rows, on disk and in memory; call this in the store's thread."""
         writing.undo.append(partial(setattr, self, "_known", self._known))
-        writing.clear()
+        writing.clear(tables)
         self._known = None
 
     def reports(self) -> Iterator[Report]:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from operator import methodcaller
-from typing import Any
+from typing import Any, ClassVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -22,29 +22,34 @@ from ikos.deployment.endpoint import EXPIRED, Endpoint, PartyEndpoints, split_id
 from ikos.deployment.limits import Addresses
 from ikos.deployment.remote import in_parallel
 from ikos.deployment.service import BYTES, Service
-from ikos.deployment.store import REPORTS, Writing, damaged
+from ikos.deployment.store import REPORTS, Writing
 from ikos.deployment.task import Window
 from ikos.deployment.wire import Agreement, Problem, ShufflerStatus
 
 _AGREED = "agreed"
-_SENT = "sent"
+SENT = "sent"
 
 
 def agreed_digest(window: Window, ids: bytes) -> str:
-    """Return what shufflers compare: SHA-256 of the window and of all complete reports' ids."""
+    """Return what intermediaries compare: SHA-256 of the window and of complete reports' ids."""
     return hashlib.sha256(b"ikos-parties 3 batch" + window.bound + ids).hexdigest()
 
 
 class Intermediary(Endpoint):
     """A party between clients and the analyzer, of one window."""
 
-    @abstractmethod
+    over_fact: ClassVar[str] = REPORTS
+
     def released_bytes(self, reports: int) -> int:
         """Return the length of the release of this many reports."""
+        return self.task.transport.batch_bytes(self.task, reports)
 
     @abstractmethod
-    def released(self, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield the release in pieces, given the complete reports' parts in id order."""
+    def batch(self) -> Iterator[bytes]:
+        """Return the release of the complete reports, in pieces.
+
+        Raises `Problem` unless all others agreed to the same batch, and after its deletion.
+        """
 
     def resume(self) -> None:
         """Resume a deletion that was interrupted, if there is room on the disk."""
@@ -54,14 +59,14 @@ class Intermediary(Endpoint):
 
     @property
     def deleted(self) -> bool:
-        """Whether all parts were deleted, which also noted their number."""
+        """Whether all is deleted, which also noted the number of reports."""
         return self.fact(REPORTS) is not None
 
     @property
     def state(self) -> str:
         """``collecting``, ``closed``, ``agreed``; all ``deleted``, or the batch ``sent`` before."""
         if self.deleted:
-            return "deleted" if self.fact(_SENT) is None else "sent"
+            return "deleted" if self.fact(SENT) is None else "sent"
         return super().state if self.agreement() is None else "agreed"
 
     def status(self) -> ShufflerStatus:
@@ -72,7 +77,7 @@ class Intermediary(Endpoint):
         """Return the ids of all reports, in byte order; raises `Problem` while the task is open."""
         self._close_for_good()
         ids = b"".join(self.intake.ids())
-        self.write(_check_kept).result()
+        self.write(check_kept).result()
         return ids
 
     def agree(self, data: bytes) -> str:
@@ -90,7 +95,7 @@ class Intermediary(Endpoint):
         def work(writing: Writing) -> str:
             if (earlier := writing.fact(_AGREED)) is not None:
                 return earlier
-            _check_kept(writing)
+            check_kept(writing)
             if not self.intake.known(writing).ids.issuperset(ids):
                 raise Problem("batchRejected", "some reports of the batch are not here")
             writing.insert("complete", data, count=len(ids))
@@ -109,12 +114,9 @@ class Intermediary(Endpoint):
         """Return the digest of the agreed batch, if any."""
         return self.fact(_AGREED)
 
-    def batch(self) -> Iterator[bytes]:
-        """Return the release of the complete reports, in pieces.
-
-        Raises `Problem` unless all others agreed to the same batch, and after its deletion.
-        """
-        self.write(_check_kept).result()
+    def check_agreed(self) -> None:
+        """Raise `Problem` unless all others agreed to the same batch, and after its deletion."""
+        self.write(check_kept).result()
         mine = self.agreement()
         if mine is None:
             raise Problem("notAgreed", "no batch was agreed")
@@ -122,20 +124,8 @@ class Intermediary(Endpoint):
             if isinstance(theirs, OSError):
                 raise Problem("peerUnreachable", str(theirs))
             if theirs != mine:
-                raise Problem("notAgreed", f"shuffler {other} has not agreed to the same batch")
-        complete = set(self.complete_ids())
-        parts = {number: part for number, _, part in self.intake.reports() if number in complete}
-
-        def work(writing: Writing) -> None:
-            _check_kept(writing)
-            if len(parts) == len(complete):
-                writing.note(_SENT, "yes")
-
-        self.write(work).result()
-        if len(parts) != len(complete):
-            raise damaged(f"{len(complete) - len(parts)} reports are gone")
-        self.log("batch released")
-        return self.released([parts[number] for number in sorted(parts)])
+                who = self.task.party_name(other)
+                raise Problem("notAgreed", f"{who} has not agreed to the same batch")
 
     def forget(self) -> None:
         """Delete all parts, ids and digests of tokens.
@@ -159,7 +149,7 @@ class Intermediary(Endpoint):
         self.close()
 
 
-def _check_kept(writing: Writing) -> None:
+def check_kept(writing: Writing) -> None:
     """Refuse if the reports were deleted; if not, those read before are complete."""
     if writing.deleted:
         if writing.fact(EXPIRED) is not None:

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import InvalidValue, quote
 from ikos.counts.masks import SEAL_BYTES
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.shares import ShareTerms
@@ -59,11 +58,7 @@ class MasksTerms(ShareTerms):
     @classmethod
     def checked_length(cls, layout: object, dimension: int) -> int:
         """Return 0: the blocks of keys are chosen."""
-        del dimension
-        if layout is not None:
-            raise InvalidValue(
-                "layout", f"must not be given with masked vectors, got {quote(layout)}"
-            )
+        del layout, dimension
         return 0
 
     @classmethod
@@ -107,10 +102,10 @@ class MasksTerms(ShareTerms):
 
     @contextmanager
     def opener(
-        self, window: Window, key: PrivateKey, batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Decrypt the envelopes of keys, and keep the seals."""
-        with super().opener(window, key, batches, reports) as open_batch:
+        with super().opener(window, read_key, batches, reports) as open_batch:
 
             def open_batch_with_seals(party: int, data: bytes) -> Opened:
                 sums, _ = open_batch(party, data)

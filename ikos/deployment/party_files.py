@@ -140,19 +140,23 @@ def read_control(folder: Path) -> bytes:
 
 
 class KeyFile:
-    """The analyzer's private keys, a line each: the ``remaining`` ones; others were erased."""
+    """A party's private keys, a line each: the ``remaining`` ones; others were erased.
 
-    def __init__(self, path: Path, task: Task) -> None:
-        self._path, self._task = path, task
+    There is no file without keys.
+    """
+
+    def __init__(self, path: Path, public_keys: Sequence[bytes], kem: str) -> None:
+        self._path, self._count, self._kem = path, len(public_keys), kem
         self.remaining = set[int]()
-        lines = self._lines()
-        if len(lines) != len(task.public_keys):
+        self._held = dict[int, PrivateKey]()
+        lines = self._lines() if public_keys else []
+        if len(lines) != self._count:
             raise ValueError(f"{str(path)!r} must have a line for each key of the task")
         for number, line in enumerate(lines):
             if line != _ERASED:
                 self.remaining.add(number)
             # a line that was partly erased when the power failed will be erased again
-            if "." not in line and self._key(line).public_bytes != task.public_keys[number]:
+            if "." not in line and self._key(line).public_bytes != public_keys[number]:
                 raise ValueError(
                     f"the private key in line {number + 1} of {str(path)!r} must be that of the "
                     "task"
@@ -166,7 +170,7 @@ class KeyFile:
             raw = tokens.from_text(line)
         except ValueError:
             raise ValueError(f"{str(self._path)!r} must hold a private key in each line") from None
-        return PrivateKey(raw, self._task.kem)
+        return PrivateKey(raw, self._kem)
 
     def read(self, number: int) -> PrivateKey:
         """Return a key, which is in memory only while it is used; OSError if it is gone."""
@@ -175,11 +179,18 @@ class KeyFile:
         except (ValueError, LookupError):
             raise OSError(f"there is no private key in line {number + 1}") from None
 
+    def hold(self, number: int) -> PrivateKey:
+        """Return a key as `read`, which stays in memory until it is erased."""
+        if number not in self._held:
+            self._held[number] = self.read(number)
+        return self._held[number]
+
     def erase(self, number: int) -> None:
         """Overwrite a key on the disk; OSError if that fails."""
+        self._held.pop(number, None)
         length = len(_ERASED) + 1
         with self._path.open("r+b", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size != length * len(self._task.public_keys):
+            if os.fstat(file.fileno()).st_size != length * self._count:
                 raise OSError(f"{str(self._path)!r} is not as it was written")
             file.seek(number * length)
             file.write(_ERASED.encode())
@@ -187,17 +198,17 @@ class KeyFile:
         self.remaining.discard(number)
 
 
-def _analyzer_secrets(folder: Path, task: Task) -> tuple[KeyFile, tuple[bytes, ...]]:
-    """Return the keys and the controls in the analyzer's folder."""
-    keys = KeyFile(folder / KEY, task)
+def _read_controls(folder: Path, task: Task) -> tuple[bytes, ...]:
+    """Return the controls in the analyzer's folder."""
     path = folder / CONTROLS
     try:
         controls = tuple(map(tokens.from_text, json.loads(_read(path, "secrets", None))))
     except (ValueError, TypeError):
         controls = ()
     if len(controls) != task.columns:
-        raise ValueError(f"{str(path)!r} must hold a secret for each shuffler")
-    return keys, controls
+        name = task.transport.intermediary
+        raise ValueError(f"{str(path)!r} must hold a secret for each {name}")
+    return controls
 
 
 class _ConfigFile(BaseModel):
@@ -212,11 +223,11 @@ class _ConfigFile(BaseModel):
 
 @dataclass(frozen=True, repr=False)
 class PartyConfig:
-    """A party's configuration: shuffler j, or as 0 the analyzer, which alone has keys and controls.
+    """A party's configuration: shuffler or helper j, or as 0 the analyzer.
 
-    ``control`` is the digest of the secret that may command it; the shufflers' are ``controls``. In
-    ``ledger`` the analyzer records each release, with the ``note``; ``keep`` is the retention
-    period of unreleased reports, from the closing of a window.
+    ``control`` is the digest of the secret that may command it; the analyzer alone has the others'
+    ``controls``. In ``ledger`` it records each release, with the ``note``; ``keep`` is the
+    retention period of unreleased reports, from the closing of a window.
     """
 
     folder: Path
@@ -224,7 +235,7 @@ class PartyConfig:
     party: int
     control: bytes
     tokens: tokens.TokenList
-    keys: KeyFile | None = None
+    keys: KeyFile
     controls: tuple[bytes, ...] = ()
     ledger: Path | None = None
     note: str = ""
@@ -248,8 +259,9 @@ class PartyConfig:
             raise refused from None
         if seat.task != task.name or seat.party > task.columns:
             raise refused
-        more = (*_analyzer_secrets(folder, task), seat.ledger, seat.note) if seat.party == 0 else ()
-        return cls(folder, task, seat.party, bytes.fromhex(seat.control), accepted, *more)
+        keys = KeyFile(folder / KEY, task.keys_of(seat.party), task.kem)
+        more = (_read_controls(folder, task), seat.ledger, seat.note) if seat.party == 0 else ()
+        return cls(folder, task, seat.party, bytes.fromhex(seat.control), accepted, keys, *more)
 
     @property
     def store(self) -> Path:
@@ -290,9 +302,9 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def folder_of(party: int) -> str:
+def folder_of(task: Task, party: int) -> str:
     """Return the name of a party's folder."""
-    return f"shuffler-{party}" if party else "analyzer"
+    return f"{task.transport.intermediary}-{party}" if party else "analyzer"
 
 
 def write_party_files(
@@ -305,7 +317,7 @@ def write_party_files(
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
-    exists, or cannot be written. ``keys``, ``ledger`` and ``note`` are the analyzer's.
+    exists, or cannot be written. ``ledger`` and ``note`` are the analyzer's.
     """
     if tuple(key.public_bytes for key in keys) != task.public_keys:
         raise InvalidValue("keys", "must be the private keys of the task's public keys")
@@ -320,8 +332,10 @@ def write_party_files(
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
     whom = {
-        **{folder_of(j): f"shuffler {j}, {url}" for j, url in enumerate(task.shufflers, 1)},
-        folder_of(0): f"the analyzer, {task.analyzer}",
+        **{
+            folder_of(task, j): f"{task.party_name(j)}, {task.address(j)}"
+            for j in (*range(1, task.parties), 0)
+        },
         "operator": "the person who may close and release",
         f"clients/{SECRETS}": "the clients, a line each",
         TASK: "all of them",
@@ -340,7 +354,7 @@ def _write_party_files(
         write_new(output / name, text.encode(), public=public)
 
     write(TASK, task.to_json(), public=True)
-    names = [folder_of(party) for party in range(task.parties)]
+    names = [folder_of(task, party) for party in range(task.parties)]
     for name in (*names, "operator", "clients"):
         (output / name).mkdir(mode=0o700)
         write(f"{name}/{TASK}", task.to_json(), public=True)
@@ -352,7 +366,9 @@ def _write_party_files(
         write(f"{name}/{CONFIG}", json.dumps(config))
         accepted = (tokens.for_party(secret, task, party) for secret in secrets)
         write_new(output / name / TOKENS, tokens.TokenList.pack(accepted))
-    write(f"analyzer/{KEY}", *(tokens.to_text(key.raw) for key in keys))
+    for place, party in enumerate(task.key_holders):
+        own = keys[place :: len(task.key_holders)]
+        write(f"{names[party]}/{KEY}", *(tokens.to_text(key.raw) for key in own))
     write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(secret) for secret in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))
     write(f"clients/{SECRETS}", *map(tokens.to_text, secrets))

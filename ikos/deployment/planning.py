@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ikos._validation import InvalidType, InvalidValue, choice, quote
 from ikos.data.domains import Bounds, Domain
 from ikos.deployment.protocols import TERMS
-from ikos.deployment.shares import NUMBERS
+from ikos.deployment.sums import NUMBERS
 from ikos.deployment.task_fields import words_of
 from ikos.deployment.terms import Wanted
 from ikos.results.report import Field, Report, cell
@@ -49,10 +49,14 @@ def chosen_fields(
     They are for a number of ``shufflers``, by default the number that the guarantee needs. The
     other parameters are those of `ikos.deployment.Task.new`.
     """
-    if unknown := options.keys() - {*NUMBERS, "layout", "set_size"}:
+    special = frozenset[str]().union(*(terms.options for terms in TERMS.values()))
+    if unknown := options.keys() - {*NUMBERS, *special}:
         raise TypeError(f"{min(unknown)} is not an option of a task")
     values = _values(domain, lower, upper)
     terms = TERMS[choice("transport", transport, TERMS)]
+    for name in special - terms.options:
+        if (value := options.pop(name, None)) is not None:
+            raise InvalidValue(name, f"must not be given with {transport}, got {quote(value)}")
     fields = terms.chosen(Wanted(users, values, epsilon, delta, shufflers, kem), **options)
     others = {"delta": Fraction(delta), "labels": tuple(labels), "kem": kem}
     return fields | others | {"corrupt_clients": corrupt_clients}
@@ -74,9 +78,10 @@ def report_of(task: Task) -> Report:
     """Return the choices and the guarantee of a task, as a report for people and programs."""
     guarantee = task.protocol.guarantee
     envelopes = len(task.blocks) * task.transport.copies
-    whom, whose = "the shuffler", "the shuffler's"
+    name = task.transport.intermediary
+    whom, whose = f"the {name}", f"the {name}'s"
     if task.columns > 1:
-        whom, whose = f"each of {task.columns:,} shufflers", "a shuffler's"
+        whom, whose = f"each of {task.columns:,} {name}s", f"a {name}'s"
     shown = {
         "users": task.users,
         "min_reports": task.min_reports,
@@ -86,11 +91,11 @@ def report_of(task: Task) -> Report:
         "block_length": task.blocks[0],
         "blocks": envelopes,
         "kem": task.kem,
-        "keys": len(task.public_keys),
+        "keys": task.keys,
         "messages": task.columns * envelopes + bool(task.part_bytes(0)),
         "bytes_per_client": sum(map(task.part_bytes, range(task.parties))),
         "bytes_per_shuffler": task.users * task.part_bytes(1),
-        "disk_per_shuffler": task.users * (_REPORT_BYTES + task.part_bytes(1)),
+        "disk_per_shuffler": task.users * (_REPORT_BYTES + task.transport.stored_bytes(task, 1)),
         "disk_analyzer": task.users
         * (_REPORT_BYTES + task.part_bytes(0) + task.columns * task.transport.kept),
         "release_seconds": float(f"{task.transport.release_seconds(task):.2g}"),

@@ -280,7 +280,8 @@ class _RemoteParty:
         task = window.task
         self._client, self._window, self._task, self.party = client, window, task, party
         self._place = f"{task.address(party)}{window.path}"
-        self._who = f"shuffler {party}" if party else f"the analyzer at {task.analyzer}"
+        self.name = task.party_name(party)
+        self._who = self.name if party else f"{self.name} at {task.analyzer}"
         self._headers = {}
         if control is not None:
             self._headers["Authorization"] = f"Bearer {tokens.to_text(control)}"

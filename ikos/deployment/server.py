@@ -28,7 +28,7 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from ikos._validation import InvalidValue
-from ikos.deployment import analyzer, endpoint, intermediary, shuffler
+from ikos.deployment import analyzer, endpoint, helper, intermediary, shuffler
 from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.http import CONNECTIONS, Acceptor, uvicorn_config
 from ikos.deployment.limits import Addresses
@@ -38,7 +38,7 @@ from ikos.deployment.service import HEALTH, LIVE, METRICS
 from ikos.deployment.settings import Listening
 from ikos.deployment.store import log
 
-__all__ = ["serve_analyzer", "serve_shuffler"]
+__all__ = ["serve_analyzer", "serve_helper", "serve_shuffler"]
 
 BUFFER_BYTES = 1 << 14  # that TLS reads at once: a record; asyncio would keep 256 KiB for each
 METRICS_CONNECTIONS = 20
@@ -102,12 +102,17 @@ def log_lines() -> None:
 
 def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
     """Run a shuffler for the tasks of some folders, all different, until it is stopped."""
-    _serve("a shuffler's", folders, listening, shuffler.shuffler, intermediary.application)
+    _serve("shuffler", folders, listening, shuffler.shuffler, intermediary.application)
+
+
+def serve_helper(folders: Sequence[Path], listening: Listening) -> None:
+    """Run a helper for the tasks of some folders, as `serve_shuffler` runs a shuffler."""
+    _serve("helper", folders, listening, helper.helper, intermediary.application)
 
 
 def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:
     """Run the analyzer of the tasks of some folders, as `serve_shuffler` runs a shuffler."""
-    _serve("the analyzer's", folders, listening, analyzer.analyzer, analyzer.application)
+    _serve("analyzer", folders, listening, analyzer.analyzer, analyzer.application)
 
 
 def _configs(role: str, folders: Sequence[Path], listening: Listening) -> list[PartyConfig]:
@@ -116,9 +121,10 @@ def _configs(role: str, folders: Sequence[Path], listening: Listening) -> list[P
     group = listening.group_access
     configs = [replace(PartyConfig.read(folder, group=group), keep=keep) for folder in folders]
     for config in configs:
-        if (config.party == 0) != (role == "the analyzer's"):
-            owner = f"shuffler {config.party}'s" if config.party else "the analyzer's"
-            raise ValueError(f"{str(config.folder)!r} must be {role}, got {owner}")
+        if role != (config.task.transport.intermediary if config.party else "analyzer"):
+            owner = config.task.party_name(config.party)
+            article = "the" if role == "analyzer" else "a"
+            raise ValueError(f"{str(config.folder)!r} must be {article} {role}'s, got {owner}'s")
     names = {config.task.name for config in configs}
     if not names or len(names) < len(configs):
         raise InvalidValue("folders", "must be of different tasks: one party sees one column")

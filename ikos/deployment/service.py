@@ -238,15 +238,15 @@ class Service:
             digest = base64.b64encode(hashlib.sha256(part).digest()).decode()
             if request.headers.get("content-digest") != f"sha-256=:{digest}:":
                 raise ValueError("the content is not that of its Content-Digest")
-            endpoint.check(part)
+            stored = endpoint.stored(number, part)
         except ValueError as error:
             raise Problem("invalidMessage", str(error)) from None
-        new = await endpoint.intake.receive(number, token, part)
+        new = await endpoint.intake.receive(number, token, stored)
         return Response(status_code=201 if new else 200)
 
 
 def _timed(seconds: Histogram, task: str, work: str, took: float) -> None:
-    """Record the duration of some work, without the numbers of shufflers in its name."""
+    """Record the duration of some work, without the numbers of parties in its name."""
     seconds.labels(task, work.rstrip("0123456789, ")).observe(took)
 
 

@@ -15,34 +15,26 @@ from functools import cache, partial
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
-from numpy.typing import ArrayLike, NDArray
 from pydantic.dataclasses import dataclass
 
 from ikos._validation import InvalidValue, quote
 from ikos.counts.vectors import Layout, checked_layout, least_bytes, sums_of
-from ikos.data.domains import Bounds, Domain
+from ikos.data.domains import Domain
 from ikos.deployment.envelopes import EnvelopeTerms, encrypted, envelope_overhead
 from ikos.deployment.hpke import clear_part, read_clear
 from ikos.deployment.opening import X25519
+from ikos.deployment.sums import NUMBERS, AnySum, SumTerms, sum_of
 from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Opened, Wanted
-from ikos.primitives.randomness import RandomSource
-from ikos.results.sums import SumResult
-from ikos.sums.private import PrivateSum, PrivateVectorSum
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.shares import Shares, Shuffled
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
 
-AnySum = PrivateSum | PrivateVectorSum
-
-NUMBERS = ("precision", "modulus", "min_honest", "corrupt_shufflers", "integers")
-"""Parameters of a private sum that are chosen where a task does not give them."""
-
 
 @dataclass(frozen=True)
-class ShareTerms(EnvelopeTerms):
+class ShareTerms(EnvelopeTerms, SumTerms):
     """Terms of private sums whose clients send shares in envelopes, of whatever is shared.
 
     Each block of ``block_length`` coordinates has ``messages`` messages, the analyzer's included.
@@ -70,11 +62,6 @@ class ShareTerms(EnvelopeTerms):
     @abstractmethod
     def recipe(cls, shuffled: Shuffled) -> Recipe:
         """Return the recipe of the transport, with what is shared in envelopes."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, transport: Transport) -> Self:
-        """Return the terms of a transport that this recipe made."""
 
     @staticmethod
     @abstractmethod
@@ -111,11 +98,7 @@ class ShareTerms(EnvelopeTerms):
             adaptive=True,
             assumptions=(encrypted(kem),),
         )
-        options["transport"] = cls.recipe(shuffled)
-        if isinstance(domain, Bounds):
-            options |= {"lower": domain.lower, "upper": domain.upper}
-            return PrivateSum(users, epsilon, delta, **options)
-        return PrivateVectorSum(users, domain, epsilon, delta, **options)
+        return sum_of(users, domain, epsilon, delta, cls.recipe(shuffled), **options)
 
     @classmethod
     def chosen(
@@ -123,14 +106,9 @@ class ShareTerms(EnvelopeTerms):
         wanted: Wanted,
         *,
         layout: str | int | None = None,
-        set_size: int | None = None,
         **options: Any,
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
-        if set_size is not None:
-            raise InvalidValue(
-                "set_size", f"must be given with frequencies alone, got {quote(set_size)}"
-            )
         length, shufflers = cls.checked_length(layout, wanted.domain.dimension), wanted.shufflers
         budget = wanted.epsilon, wanted.delta
         of_length: Callable[..., AnySum] = partial(
@@ -181,21 +159,9 @@ class ShareTerms(EnvelopeTerms):
         return shortest(least_bytes(sealed, dimension, envelope_overhead(kem)).length)
 
     @classmethod
-    def fields_of(cls, protocol: AnySum, domain: Domain) -> dict[str, Any]:
-        """Return the fields of a task that follow from its protocol."""
-        return {
-            "users": protocol.n,
-            "epsilon": protocol.epsilon,
-            "domain": domain,
-            "integers": protocol.encoding.exact,
-            "transport": cls.of(protocol.transport),
-            "noise": (protocol.noise.kind, protocol.noise.value),
-            "parameters": protocol.parameter_hash,
-            "precision": protocol.precision,
-            "modulus": protocol.modulus,
-            "min_honest": protocol.min_honest,
-            "corrupt_shufflers": cls.shares(protocol.transport).trust.corrupt_shufflers - 1,
-        }
+    def corrupt(cls, transport: Transport) -> int:
+        """Return how many shufflers may collude, as the analyzer counts as one more."""
+        return cls.shares(transport).trust.corrupt_shufflers - 1
 
     def protocol(self, task: Task) -> AnySum:
         """Return the private sum that clients and analyzer run."""
@@ -222,19 +188,6 @@ class ShareTerms(EnvelopeTerms):
         return super().part_bytes(task, party) if party else task.width * sum(task.blocks)
 
     # The clients
-
-    def context(self, window: Window) -> bytes:
-        """Return what reports bind to a window, where the transport binds them."""
-        return cast(AnySum, window.task.protocol).context(window.bound)
-
-    def checked(self, task: Task, x: ArrayLike, first: int) -> NDArray[Any]:
-        """Return clients' values, checked."""
-        return cast(AnySum, task.protocol).reader.checked(x, first)
-
-    def reports(self, window: Window, values: NDArray[Any], rng: RandomSource) -> Reports:
-        """Return a few clients' reports of checked values."""
-        protocol: AnySum = window.task.protocol
-        return protocol.transport.report(protocol.reader, values, rng, self.context(window))
 
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
         """Return the analyzer's share, and each shuffler's envelopes."""
@@ -271,10 +224,6 @@ class ShareTerms(EnvelopeTerms):
             users += 1
         return Totals([total % task.order for total in totals], users)
 
-    def result(self, task: Task, totals: Totals) -> SumResult:
-        """Return the private sum."""
-        return cast(AnySum, task.protocol).result(totals)
-
 
 @dataclass(frozen=True)
 class SharesTerms(ShareTerms):
@@ -282,6 +231,8 @@ class SharesTerms(ShareTerms):
 
     _: KW_ONLY
     kind: Literal["shares"] = "shares"
+
+    options: ClassVar[frozenset[str]] = frozenset({"layout"})
 
     @classmethod
     def checked_length(cls, layout: object, dimension: int) -> int:

@@ -231,7 +231,7 @@ def task_page(
         what = "Categories" if isinstance(task.domain, Categories) else "Coordinates"
         content.append(_tag("p", f"{what}: {_labels(task)}."))
     content.append(_list(_notes(window, status, state, now)))
-    if wrong := list(_wrong(columns)):
+    if wrong := list(_wrong(task, columns)):
         head = _tag("h2", "What needs attention")
         content.append(_tag("section", head, _list(wrong), class_="attention"))
     if status.result is not None:
@@ -266,7 +266,8 @@ def _parties(
         waiting = "unknown" if wrong else "is being asked"
         shown = waiting if seen is None else _shown(window, seen.state, now)
         reports = "" if seen is None else f"{seen.reports:,}"
-        parties.append((f"Shuffler {party}", reports, _SHUFFLER.get(shown, shown)))
+        name = _sentence(window.task.party_name(party))
+        parties.append((name, reports, _SHUFFLER.get(shown, shown)))
     places = (window.task.analyzer, *window.task.shufflers)
     rows = [
         (_cell(name, place), *cells) for (name, *cells), place in zip(parties, places, strict=True)
@@ -274,17 +275,17 @@ def _parties(
     return _table(("Party", "Reports", "State"), rows, [1])
 
 
-def _wrong(columns: Sequence[Seen]) -> Iterator[str]:
+def _wrong(task: Task, columns: Sequence[Seen]) -> Iterator[str]:
     """Yield what is wrong with each shuffler, and what its operator can do."""
     for party, (seen, wrong) in enumerate(columns, 1):
         if wrong and seen is None:
             yield f"{_sentence(wrong)}."
         elif wrong:
-            yield f"Shuffler {party} {wrong}."
+            yield f"{_sentence(task.party_name(party))} {wrong}."
     if any(wrong and seen is None for seen, wrong in columns):
         yield (
-            "A shuffler whose state is unknown must be running, serve this task, and be reachable "
-            "from the analyzer at its address; its log says more."
+            f"A {task.transport.intermediary} whose state is unknown must be running, serve this "
+            "task, and be reachable from the analyzer at its address; its log says more."
         )
 
 

@@ -168,13 +168,13 @@ class Writing(_Contents):
 
     @property
     def deleted(self) -> bool:
-        """Whether `clear` was called."""
+        """Whether `clear` was called: there are no reports any more."""
         return self.fact(REPORTS) is not None
 
-    def clear(self) -> None:
-        """Delete all rows, but not how many reports there were."""
+    def clear(self, tables: Sequence[str] = TABLES) -> None:
+        """Delete all rows of some tables, but not how many reports there were."""
         self.note(REPORTS, str(self.count("report")))
-        for table in TABLES:
+        for table in tables:
             self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
             self.tallies.pop(f"{table} {self.window}", None)
         self.touch()

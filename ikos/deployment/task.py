@@ -44,6 +44,7 @@ from ikos.deployment.task_fields import (
     check_labels,
     check_schedule,
 )
+from ikos.deployment.terms import Terms
 from ikos.deployment.wire import encoded, refusal
 from ikos.results.report import Report
 from ikos.results.sums import at_least
@@ -134,7 +135,7 @@ class Task:
     def __post_init__(self) -> None:
         check_addresses(self.analyzer, self.shufflers)
         check_schedule(self.opens, self.period, self.windows)
-        check_keys(self.public_keys, self.kem, self.windows)
+        check_keys(self.public_keys, self.kem, self.windows, len(self.key_holders))
         _ = self.protocol  # which refuses numbers that make none
         check_labels(self.labels, self.domain.dimension)
         _ = self._category_labels
@@ -144,11 +145,13 @@ class Task:
 
     def _check_size(self) -> None:
         """Refuse batches and descriptions that are too long."""
-        if self.users * (size := self.part_bytes(1)) > MAX_BATCH:
+        if (length := self.transport.batch_bytes(self, self.users)) > MAX_BATCH:
+            size = length // self.users
             raise BatchTooLarge(
                 "users",
-                f"must be at most {MAX_BATCH // size:,} where a client sends each shuffler "
-                f"{size:,} bytes, got {self.users:,}: a batch is at most {MAX_BATCH:,} bytes",
+                f"must be at most {MAX_BATCH // size:,} where a client sends each "
+                f"{self.transport.intermediary} {size:,} bytes, got {self.users:,}: a batch is at "
+                f"most {MAX_BATCH:,} bytes",
             )
         if (length := len(self.to_json())) > LONGEST:
             raise InvalidValue(
@@ -252,12 +255,14 @@ class Task:
         kem = choice("kem", kem, KEMS) if kem is not None else best_kem()
         windows = integer("windows", windows, low=1, high=MAX_WINDOWS)
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
-        drafted = [number.to_bytes(KEMS[kem].public) for number in range(count)]
         columns = None if shufflers is None else len(shufflers)
         fields = chosen_fields(users, epsilon, delta, columns, kem, **values)
+        terms: Terms = fields["transport"]
+        count *= len(terms.key_holders(terms.columns))
+        drafted = [number.to_bytes(KEMS[kem].public) for number in range(count)]
         if shufflers is None:
-            needed = range(1, fields["transport"].columns + 1)
-            shufflers = [f"https://shuffler-{j}.invalid" for j in needed]
+            needed = range(1, terms.columns + 1)
+            shufflers = [f"https://{terms.intermediary}-{j}.invalid" for j in needed]
         opens, period = _schedule(opens, closes)
         try:
             task = cls(
@@ -295,9 +300,25 @@ class Task:
         passed = (now - self.opens) // timedelta(seconds=self.period)
         return self.at(min(max(0, passed), self.windows - 1))
 
+    @property
+    def key_holders(self) -> range:
+        """The parties that decrypt envelopes, each with its own keys."""
+        return self.transport.key_holders(self.columns)
+
+    @property
+    def keys(self) -> int:
+        """Number of keys of each of them, each for consecutive windows."""
+        return len(self.public_keys) // len(self.key_holders)
+
+    def keys_of(self, party: int) -> tuple[bytes, ...]:
+        """Return a party's public keys, in the order of the windows; none if it has none."""
+        if party not in self.key_holders:
+            return ()
+        return self.public_keys[self.key_holders.index(party) :: len(self.key_holders)]
+
     def windows_of(self, key: int) -> range:
         """Return the windows of a key, which are consecutive."""
-        keys, windows = len(self.public_keys), self.windows
+        keys, windows = self.keys, self.windows
         return range(-(-key * windows // keys), -(-(key + 1) * windows // keys))
 
     @property
@@ -307,13 +328,17 @@ class Task:
 
     @property
     def columns(self) -> int:
-        """Number of shufflers."""
+        """Number of shufflers, or of helpers."""
         return self.transport.columns
 
     @property
     def parties(self) -> int:
-        """Number of shufflers, and the analyzer."""
+        """Number of shufflers or helpers, and the analyzer."""
         return self.columns + 1
+
+    def party_name(self, party: int) -> str:
+        """Return a party in words."""
+        return f"{self.transport.intermediary} {party}" if party else "the analyzer"
 
     @cached_property
     def order(self) -> int:
@@ -370,7 +395,7 @@ class Task:
         return self.transport.checked(self, rows, first)
 
     def address(self, party: int) -> str:
-        """Return the address of a party: 0 for the analyzer, j for shuffler j, from 1 on."""
+        """Return the address of a party: 0 for the analyzer, j for shuffler or helper j."""
         integer("party", party, low=0, high=self.columns)
         return self.analyzer if party == 0 else self.shufflers[party - 1]
 
@@ -462,12 +487,11 @@ class Window:
     @property
     def key(self) -> int:
         """The number of its key, which consecutive windows may share."""
-        return self.number * len(self.task.public_keys) // self.task.windows
+        return self.number * self.task.keys // self.task.windows
 
-    @property
-    def public_key(self) -> bytes:
-        """The key to which its envelopes are encrypted."""
-        return self.task.public_keys[self.key]
+    def public_key(self, party: int) -> bytes:
+        """Return the key to which the envelopes that a party decrypts are encrypted."""
+        return self.task.keys_of(party)[self.key]
 
     @property
     def bound(self) -> bytes:

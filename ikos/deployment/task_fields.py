@@ -179,14 +179,18 @@ def check_schedule(opens: datetime, period: int, windows: int) -> None:
         raise InvalidValue("period", f"must end before the year 10000, got {period}") from None
 
 
-def check_keys(public_keys: Sequence[bytes], kem: str, windows: int) -> None:
-    """Refuse keys that are not of a KEM, not different, or more than there are windows."""
+def check_keys(public_keys: Sequence[bytes], kem: str, windows: int, holders: int) -> None:
+    """Refuse keys that are not of a KEM, not different, or not up to one per window and holder."""
     length = KEMS[kem].public
     if {len(key) for key in public_keys} != {length}:
         raise InvalidValue("public_keys", f"must be of {length} bytes for kem = {kem!r}")
     if len(set(public_keys)) < len(public_keys):
         raise InvalidValue("public_keys", "must be different")
-    integer("keys", len(public_keys), low=1, high=windows)
+    if len(public_keys) % holders:
+        raise InvalidValue(
+            "public_keys", f"must be as many for each of {holders} parties, got {len(public_keys)}"
+        )
+    integer("keys", len(public_keys) // holders, low=1, high=windows)
 
 
 def check_labels(labels: tuple[str, ...], dimension: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -43,8 +43,20 @@ class Terms(ABC):
     """The numbers of a protocol that all parties need, even those that cannot compute them."""
 
     kind: str
+    intermediary: ClassVar[str] = "shuffler"
+    """What a party between clients and the analyzer is called, and its program."""
+
+    options: ClassVar[frozenset[str]] = frozenset()
+    """The options of `ikos.deployment.Task.new` that only some kinds take."""
+
     kept: ClassVar[int] = 0
     """Bytes of a report that the analyzer keeps of each batch."""
+
+    @staticmethod
+    def key_holders(columns: int) -> range:
+        """Return the parties that decrypt envelopes, of a task with a number of intermediaries."""
+        del columns
+        return range(1)
 
     # How a task is made
 
@@ -71,12 +83,12 @@ class Terms(ABC):
     @property
     @abstractmethod
     def columns(self) -> int:
-        """Number of shufflers."""
+        """Number of intermediaries."""
 
     @property
     @abstractmethod
     def copies(self) -> int:
-        """Envelopes that a client sends each shuffler for each block."""
+        """Envelopes that a client sends each intermediary for each block."""
 
     @abstractmethod
     def order(self, task: Task) -> int:
@@ -89,6 +101,14 @@ class Terms(ABC):
     @abstractmethod
     def part_bytes(self, task: Task, party: int) -> int:
         """Return the bytes that a client sends to a party."""
+
+    def stored_bytes(self, task: Task, party: int) -> int:
+        """Return the bytes that a party stores of each client's part."""
+        return self.part_bytes(task, party)
+
+    def batch_bytes(self, task: Task, reports: int) -> int:
+        """Return the length of an intermediary's release of a number of reports."""
+        return reports * self.part_bytes(task, 1)
 
     @abstractmethod
     def release_seconds(self, task: Task) -> float:
@@ -108,15 +128,6 @@ class Terms(ABC):
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
         """Return one client's messages, the analyzer's part first."""
 
-    # The shufflers
-
-    @abstractmethod
-    def released(self, task: Task, parts: Sequence[bytes]) -> Iterator[bytes]:
-        """Yield, in pieces, a party's release for its parts of a set, in the order of ids.
-
-        It is as long as the parts together.
-        """
-
     # The analyzer
 
     @abstractmethod
@@ -125,11 +136,12 @@ class Terms(ABC):
 
     @abstractmethod
     def opener(
-        self, window: Window, key: PrivateKey, batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
     ) -> AbstractContextManager[Callable[[int, bytes], Opened]]:
-        """Decrypt batches of a set of reports, by the number of the party that released each.
+        """Read batches of a set of reports, by the number of the party that released each.
 
-        Raises ValueError, whose message names the party, if a batch cannot be decrypted.
+        ``read_key`` returns the analyzer's private key, if it holds one. Raises ValueError, whose
+        message names the party, if a batch cannot be decrypted.
         """
 
     @abstractmethod

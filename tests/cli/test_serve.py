@@ -238,7 +238,7 @@ def test_nobody_is_let_in_before_the_stores_are_checked(small):
             return SimpleNamespace(end=lambda: None)
 
         with pytest.raises(ValueError, match="host and port must be free on this machine, got 127"):
-            server._serve("a shuffler's", [small / "shuffler-1"], Listening(port=port), start,
+            server._serve("shuffler", [small / "shuffler-1"], Listening(port=port), start,
                          lambda: None)  # fmt: skip
 
 

@@ -178,7 +178,7 @@ class TestNew:
         assert found["messages"] == found["shuffled"] * found["blocks"] + 1
         assert "assuming Ring-LWE with N = 2048" in " ".join(found["conditions"])
         assert refused(*new, *vectors, "--layout", "2") == (
-            "--layout must not be given with masked vectors, got 2"
+            "--layout must not be given with masks, got 2"
         )
         assert "--transport must not be 'masks'" in refused(*new, *bounds)
 

@@ -156,7 +156,7 @@ def too_large(task: Task, report: ClientReport) -> bytes:
     size = task.block_bytes(0)
     plain = task.modulus.to_bytes(task.width, "big")
     bound = info(task.at(0), 1, 0)
-    sealed = suite(task.kem).encrypt(plain, public_key(task.at(0).public_key, task.kem), bound)
+    sealed = suite(task.kem).encrypt(plain, public_key(task.at(0).public_key(0), task.kem), bound)
     return report.parts[1][:-size] + bytes(sealed)
 
 

@@ -35,7 +35,7 @@ def test_each_window_has_one_key_and_each_key_windows(windows, keys):
     assert [window for group in groups for window in group] == list(range(windows))
     assert max(map(len, groups)) - min(map(len, groups)) <= 1
     for key, group in enumerate(groups):
-        assert {(task.at(n).key, task.at(n).public_key) for n in group} == {(key, PUBLIC[key])}
+        assert {(task.at(n).key, task.at(n).public_key(0)) for n in group} == {(key, PUBLIC[key])}
 
 
 def test_keys_that_make_no_sense():

@@ -167,9 +167,9 @@ def test_parts_of_other_lengths_are_no_report(world):
 
 def test_a_share_of_a_key_that_is_none_is_refused_by_the_analyzer(world):
     part = world.report(VECTORS[0]).parts[0]
-    world.analyzer.check(b"\xff" * 100 + part[100:])  # any bytes are a masked vector
+    world.analyzer.stored(bytes(16), b"\xff" * 100 + part[100:])  # any bytes are a masked vector
     with pytest.raises(ValueError, match="element of the group"):
-        world.analyzer.check(part[:-2] + b"\xff\xff")
+        world.analyzer.stored(bytes(16), part[:-2] + b"\xff\xff")
 
 
 @pytest.mark.slow
@@ -312,7 +312,7 @@ def test_more_shufflers_make_longer_blocks_of_keys():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"domain": Box(3000), "layout": 4}, "layout must not be given with masked vectors, got 4"),
+        ({"domain": Box(3000), "layout": 4}, "layout must not be given with masks, got 4"),
         ({"upper": 3}, "transport must not be 'masks' for numbers"),
     ],
 )
@@ -320,4 +320,4 @@ def test_what_masks_cannot_be(options, words):
     with pytest.raises(ValueError, match=words):
         Task.new(1000, 1, 1e-6, transport="masks", **options)
     with pytest.raises(ValueError, match="transport must be"):
-        Task.new(1000, 1, 1e-6, domain=Box(3000), transport="helpers")
+        Task.new(1000, 1, 1e-6, domain=Box(3000), transport="mixnet")

@@ -1,0 +1,125 @@
+"""A helper: collects a seed of each report, and releases the sum of their vectors, once.
+
+It stores the sum of a set and deletes all seeds of the window, in one transaction, before it sends
+any of the sum; asked again, it sends what it stored. A copy of its folder from before adds the
+same noise to the same set, and independent noise to any other.
+"""
+
+from __future__ import annotations
+
+import hmac
+import threading
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+from ikos.counts.helpers import SEED_BYTES
+from ikos.deployment.endpoint import PartyEndpoints
+from ikos.deployment.helpers import added_shares, added_up, batches_of, noisy, seed_info
+from ikos.deployment.intermediary import SENT, Intermediary, check_kept
+from ikos.deployment.opening import unsealed
+from ikos.deployment.packed import packed
+from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.remote import RemoteShuffler
+from ikos.deployment.store import StoreError, Writing, damaged
+from ikos.deployment.wire import Problem
+from ikos.primitives.randomness import Expanded
+
+
+class HelperEndpoint(Intermediary):
+    """One helper of one window."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._releasing = threading.Lock()
+
+    @property
+    def deleted(self) -> bool:
+        """Whether all is deleted, the sum too: it stays when there are no seeds any more."""
+        return super().deleted and not self.count("opened")
+
+    def stored(self, number: bytes, part: bytes) -> bytes:
+        """Return the seed in an envelope, under the window's key of the store."""
+        if self.window.key not in self.config.keys.remaining:
+            raise Problem("taskClosed", "the window is over")
+        try:
+            key = self.config.keys.hold(self.window.key)
+        except OSError as error:
+            raise StoreError("storeFailed", str(error)) from None
+        try:
+            seed = unsealed(part, key, seed_info(self.window, self.config.party, number))
+        except ValueError:
+            raise ValueError(
+                "the envelope must be encrypted to this helper, for this window and report id"
+            ) from None
+        return self._cipher().encryptor().update(seed)
+
+    def batch(self) -> Iterator[bytes]:
+        """Return the sum of the vectors of the complete reports."""
+        with self._releasing:
+            if not self.count("opened"):
+                self.check_agreed()
+                self.write(partial(self._keep, self._sum())).result()
+                self.log("batch released")
+            self.store.shrink()  # or no seed is off the disk yet, and the sum is not sent
+        for _, _, released in self.rows("opened"):
+            return iter([released])
+        raise Problem("batchGone", "the batch was deleted by command")
+
+    def _keep(self, released: bytes, writing: Writing) -> None:
+        """Store the sum, and delete all seeds, those outside the set too."""
+        check_kept(writing)
+        writing.insert("opened", self.config.party, "", released)
+        writing.note(SENT, "yes")
+        self.intake.clear(writing, ("report", "complete"))
+
+    def _sum(self) -> bytes:
+        """Return the packed sum of the agreed set, with this helper's noise, if it adds any."""
+        transport, party = added_shares(self.task), self.config.party
+        context = self.task.protocol.context(self.window.bound)
+        complete = set(self.complete_ids())
+        missing = len(complete)
+
+        def batches() -> Iterator[list[tuple[bytes, bytes]]]:
+            nonlocal missing
+            reports = (one for one in self.intake.reports() if one[0] in complete)
+            for some in batches_of(reports, transport.dimension):
+                seeds = self._cipher().decryptor().update(b"".join(part for *_, part in some))
+                places = range(0, len(seeds), SEED_BYTES)
+                ids = (number for number, *_ in some)
+                yield list(zip(ids, (seeds[at : at + SEED_BYTES] for at in places), strict=True))
+                missing -= len(some)
+
+        def add(total: NDArray[Any], some: list[tuple[bytes, bytes]]) -> None:
+            for number, seed in some:
+                total += transport.keystream(seed, party, number, context)
+
+        total = added_up(batches(), transport.zeros, add, transport.dimension)
+        if missing:
+            raise damaged(f"{missing} reports are gone")
+        source = Expanded(self._secret(b"noise" + bytes.fromhex(self.agreement() or "")))
+        sums = noisy(transport, transport.elements(total), source)
+        return packed(sums, transport.group.bits)
+
+    def _secret(self, purpose: bytes) -> bytes:
+        """Return a pseudorandom function of the window's private key."""
+        key = self.config.keys.hold(self.window.key)
+        return hmac.digest(
+            key.raw, b"ikos-parties 3 helper " + self.window.bound + purpose, "sha512"
+        )
+
+    def _cipher(self) -> Cipher[modes.ECB]:
+        """Return what hides seeds on the disk, where the key's erasure then deletes them too.
+
+        Seeds are uniformly random: no two blocks of them are equal, which alone ECB would show.
+        """
+        return Cipher(algorithms.AES256(self._secret(b"store")[:32]), modes.ECB())
+
+
+def helper(config: PartyConfig, client: httpx.Client) -> PartyEndpoints[HelperEndpoint]:
+    """Return a helper that asks the others over a connection."""
+    return PartyEndpoints(config, HelperEndpoint, partial(RemoteShuffler, client))
