@@ -44,6 +44,7 @@ def die_where_told(orders: Path) -> None:
         client,
         endpoint,
         envelopes,
+        helper,
         intake,
         party_files,
         remote,
@@ -102,6 +103,7 @@ def die_where_told(orders: Path) -> None:
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
         (shuffler.ShufflerEndpoint, ("ids", "agree", "batch", "forget")),
+        (helper.HelperEndpoint, ("ids", "agree", "_sum", "_keep", "batch", "forget")),
         (store.Store, ("shrink", "_write_tally", "_line")),
         (analyzer.AnalyzerEndpoint, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
@@ -173,12 +175,13 @@ class Forked(subprocess.Popen):
 def main(arguments: list[str]) -> None:
     """Run a party or a client, for as long as the process PARENT runs.
 
-    PARENT ``shuffler`` ORDERS CERTIFICATE CA FOLDER..., or ``analyzer``, with - for no file;
+    PARENT ``shuffler`` ORDERS CERTIFICATE CA FOLDER..., or ``helper`` or ``analyzer``, with - for
+    no file;
     PARENT ``client`` ORDERS FOLDER NUMBER STORE VALUE WINDOW.
     """
+    from ikos.deployment import server
     from ikos.deployment.client import Client
     from ikos.deployment.party_files import read_secrets, read_task
-    from ikos.deployment.server import serve_analyzer, serve_shuffler
     from ikos.deployment.settings import Listening
 
     if arguments[1:] == ["nurse"]:
@@ -201,8 +204,9 @@ def main(arguments: list[str]) -> None:
         private_key=certificate and certificate.with_suffix(".key"),
         ca=ca,
     )
-    serve = serve_analyzer if role == "analyzer" else serve_shuffler
-    serve([folder for folder in folders if folder is not None], listening)
+    getattr(server, f"serve_{role}")(
+        [folder for folder in folders if folder is not None], listening
+    )
 
 
 # In the process of a test
@@ -330,7 +334,9 @@ class Fleet:
         return next(self._fresh)
 
     def home(self, task: Running, party: int) -> Path:
-        return task.home / (f"shuffler-{party}" if party else "analyzer")
+        from ikos.deployment.party_files import folder_of
+
+        return task.home / folder_of(task.task, party)
 
     def log(self, party: int) -> Path:
         return self.folder / f"log-{party}"
@@ -346,7 +352,8 @@ class Fleet:
 
     def start(self, party: int) -> None:
         arguments = [
-            self.log(party), os.getpid(), "shuffler" if party else "analyzer",
+            self.log(party), os.getpid(),
+            self.tasks[0].task.transport.intermediary if party else "analyzer",
             self.orders(party), self.certificate or "-", self.ca or "-",
             *(self.home(task, party) for task in self.tasks),
         ]  # fmt: skip

@@ -161,8 +161,13 @@ class World:
 
     def send(self, client, report, parties=None, window=0):
         """Send a report, or some of its parts; return whether each is new, or the problem."""
-        sent = self._send(client, report, parties, window)
-        return {party: told(waiting) for party, waiting in sent}
+        sent = {}
+        for party, waiting in self._send(client, report, parties, window):
+            if (new := told(waiting)) is True:
+                one = self.party(party, window)
+                one.received(report.id, one.stored(report.id, report.parts[party]))
+            sent[party] = new
+        return sent
 
     def send_all(self, reports, window=0):
         """Send the reports of the first clients; the stores write all of them at once."""

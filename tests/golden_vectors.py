@@ -28,15 +28,20 @@ import pyhpke
 import ikos
 from ikos import accounting, counts
 from ikos.baselines import PROTOCOLS
+from ikos.counts.helpers import HelpersLayout
 from ikos.data.domains import Bounds
-from ikos.deployment import hpke, tokens
+from ikos.data.reading import Participation
+from ikos.deployment import helpers, hpke, tokens
 from ikos.deployment.client import check_value, send_part
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.opening import unsealed
+from ikos.deployment.packed import packed
 from ikos.deployment.reports import ClientReport
-from ikos.deployment.task import Task
+from ikos.deployment.task import Task, Window
 from ikos.primitives import samplers as noise
 from ikos.primitives.randomness import RandomSource
 from ikos.testing import DeterministicRandom
+from ikos.transports.helpers import AddedShares
 from ikos.transports.packing import unpack
 
 FOLDER = Path(__file__).with_name("golden")
@@ -248,7 +253,12 @@ WIRE: dict[str, dict[str, Any]] = {
     "hybrid": {"domain": ikos.Categories([2]), "kem": "mlkem768-x25519"},
     "masks": {"domain": ikos.Box(3000), "transport": "masks"},
     "frequencies": {"domain": ikos.Categories([50]), "transport": "frequencies", "set_size": 3},
-}
+    "helpers": {"domain": ikos.Categories([11]), "transport": "helpers", "helpers": 2},
+    "parties": {
+        "lower": -0.5, "upper": 100, "transport": "helpers", "helpers": 2, "noise": "parties",
+        "windows": 3, "keys": 2, "modulus": 2**59,
+    },
+}  # fmt: skip
 
 
 def _wire_key(name: str, number: int) -> PrivateKey:
@@ -258,9 +268,10 @@ def _wire_key(name: str, number: int) -> PrivateKey:
 @functools.cache
 def _wire(name: str) -> Task:
     options = {"min_honest": 500, "kem": "x25519", "keys": 1, **WIRE[name]}
-    columns = Task.new(600, 1, 0.01, **options).columns
-    keys = [_wire_key(name, number).public_bytes for number in range(options.pop("keys"))]
-    return _made_task(600, 0.01, columns, public_keys=keys, **options)
+    draft = Task.new(600, 1, 0.01, **options)
+    keys = [_wire_key(name, number).public_bytes for number in range(len(draft.public_keys))]
+    del options["keys"]
+    return _made_task(600, 0.01, draft.columns, public_keys=keys, **options)
 
 
 def _wire_opened(name: str, window: int, shuffler: int, block: int, envelope: str) -> Any:
@@ -325,10 +336,6 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
     dimension = task.domain.dimension
     shares = rng.uniform(task.modulus, task.parties * dimension).reshape(-1, dimension)
     secret, number = rng.bytes(32), rng.bytes(16)
-    suite = pyhpke.CipherSuite.new(
-        pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256, pyhpke.KDFId.HKDF_SHA256, pyhpke.AEADId.AES128_GCM
-    )
-    public = suite.kem.deserialize_public_key(where.public_key(0))
     keys, infos, parts = [], [], [hpke.clear_part(shares[-1].tolist(), task)]
     for column in range(1, task.parties):
         own, part = [rng.bytes(32) for _ in task.blocks], b""
@@ -336,36 +343,91 @@ def _wire_report(name: str, window: int) -> dict[str, Any]:
             zip(own, task.transport.shares_of(task).blocks, strict=True)
         ):
             infos.append(hpke.info(where, column, block))
-            pair = pyhpke.KEMKeyPair(
-                suite.kem.deserialize_private_key(raw),
-                suite.kem.deserialize_public_key(PrivateKey(raw, task.kem).public_bytes),
-            )
-            enc, context = suite.create_sender_context(public, infos[-1], eks=pair)
             held = shares[column - 1, some].tolist()
-            envelope = enc + context.seal(hpke.clear_part(held, task))
+            envelope = _sealed(where.public_key(0), infos[-1], hpke.clear_part(held, task), raw)
             key = _wire_key(name, where.key)
             assert hpke.unseal(envelope, key, where, column, block) == held
             part += envelope
         keys.append([raw.hex() for raw in own])
         parts.append(part)
+    more = {
+        "shares": shares,
+        "ephemeral": keys,
+        "y": [sum(column) % task.modulus for column in shares.T.tolist()],
+        "infos": [one.hex() for one in infos],
+    }
+    return _sent(where, secret, ClientReport(number, tuple(parts)), **more)
+
+
+def _wire_seeds(name: str, window: int) -> dict[str, Any]:
+    task, rng = _wire(name), DeterministicRandom(10)
+    where, transport = task.at(window), helpers.added_shares(task)
+    y = rng.uniform(task.modulus, transport.dimension)
+    secret, number = rng.bytes(32), rng.bytes(16)
+    seeds, keys, infos, envelopes, vectors = [], [], [], [], []
+    left = y.copy()
+    for party in task.key_holders:
+        seeds.append(rng.bytes(32))
+        keys.append(rng.bytes(32))
+        words = transport.keystream(seeds[-1], party, number, task.transport.context(where))
+        vectors.append(transport.elements(words))
+        transport.group.subtract(left, vectors[-1])
+        infos.append(helpers.seed_info(where, party, number))
+        envelopes.append(_sealed(where.public_key(party), infos[-1], seeds[-1], keys[-1]))
+        holder = _wire_key(name, where.key * task.columns + party - 1)
+        assert unsealed(envelopes[-1], holder, infos[-1]) == seeds[-1]
+    parts = (packed(left, transport.group.bits), *envelopes)
+    more = {
+        "y": y,
+        "seeds": [seed.hex() for seed in seeds],
+        "vectors": vectors,
+        "left": left,
+        "ephemeral": [raw.hex() for raw in keys],
+        "infos": [one.hex() for one in infos],
+    }
+    return _sent(where, secret, ClientReport(number, parts), **more)
+
+
+def _wire_keystream(dimension: int, bits: int) -> dict[str, Any]:
+    """The vector of a seed: the last elements are of the last chunk, and all are in the digest."""
+    seed, number, context = bytes(range(32)), bytes(range(16)), bytes(range(68))
+    users = Participation(9, 9)
+    transport = AddedShares(users, 1 << bits, HelpersLayout.of(9, dimension, bits, 1))
+    words = transport.elements(transport.keystream(seed, 1, number, context))
+    digest = hashlib.sha256(packed(words, bits)).hexdigest()
+    return {"first": words[:3], "last": words[-3:], "packed": digest}
+
+
+def _sealed(public: bytes, info: bytes, content: bytes, ephemeral: bytes) -> bytes:
+    """Return the envelope with an ephemeral private X25519 key."""
+    suite = pyhpke.CipherSuite.new(
+        pyhpke.KEMId.DHKEM_X25519_HKDF_SHA256, pyhpke.KDFId.HKDF_SHA256, pyhpke.AEADId.AES128_GCM
+    )
+    pair = pyhpke.KEMKeyPair(
+        suite.kem.deserialize_private_key(ephemeral),
+        suite.kem.deserialize_public_key(PrivateKey(ephemeral, "x25519").public_bytes),
+    )
+    key = suite.kem.deserialize_public_key(public)
+    enc, context = suite.create_sender_context(key, info, eks=pair)
+    return bytes(enc + context.seal(content))
+
+
+def _sent(where: Window, secret: bytes, report: ClientReport, **more: Any) -> dict[str, Any]:
+    """Return a report's id, and its requests with a client's secret; between them what is more."""
     requests: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         return httpx.Response(201, stream=httpx.ByteStream(b""))
 
-    report = ClientReport(number, tuple(parts))
     with httpx.Client(transport=httpx.MockTransport(answer)) as http:
-        for party in range(task.parties):
+        for party in range(where.task.parties):
             send_part(http, where, secret, report, party)
     names = ("Authorization", "Content-Digest", "Content-Type")
     return {
         "secret": tokens.to_text(secret),
-        "id": number.hex(),
-        "shares": shares,
-        "ephemeral": keys,
-        "y": [sum(column) % task.modulus for column in shares.T.tolist()],
-        "infos": [one.hex() for one in infos],
+        "id": report.id.hex(),
+        **more,
         "requests": [
             {
                 "url": str(one.url),
@@ -424,6 +486,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "wire categories": _wire_categories,
     "wire noise": _wire_noise,
     "wire report": _wire_report,
+    "wire seeds": _wire_seeds,
+    "wire keystream": _wire_keystream,
     "wire opened": _wire_opened,
 }
 
@@ -603,8 +667,14 @@ def _wires() -> Entries:
         yield "wire noise", {"rate": rate, "n": n}
     for message in (1, 60, 1 + 53 * 51, 53 * 52):
         yield "wire categories", {"name": "frequencies", "message": message}
-    for name in list(WIRE)[:-3]:
-        yield "wire report", {"name": name, "window": _wire(name).windows - 1}
+    for name in WIRE:
+        last = {"name": name, "window": _wire(name).windows - 1}
+        if not WIRE[name].keys() & {"kem", "transport"}:
+            yield "wire report", last
+        elif "helpers" in WIRE[name]:
+            yield "wire seeds", last
+    for dimension, bits in ((5, 1), (5, 8), (9, 9), (7, 33), (5, 64), (262_147, 18), (131_073, 40)):
+        yield "wire keystream", {"dimension": dimension, "bits": bits}
     window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one
     for place in ({"shuffler": 1, "block": 0}, {"shuffler": 3, "block": 1}):
         envelope = hpke.seal([place["shuffler"]], window, *place.values()).hex()

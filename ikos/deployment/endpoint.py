@@ -94,6 +94,10 @@ class Endpoint(ABC):
         ValueError if it could never be released.
         """
 
+    def received(self, number: bytes, part: bytes) -> None:
+        """Prepare the release, now that a part is on disk, as it is stored."""
+        del number, part
+
     def log(self, words: str, level: int = logging.INFO) -> None:
         """Log an event, by the task's name: one server can have several."""
         log.log(level, "task %s, window %d: %s", self.task.name, self.window.number, words)

@@ -19,12 +19,19 @@ from numpy.typing import NDArray
 
 from ikos.counts.helpers import SEED_BYTES
 from ikos.deployment.endpoint import PartyEndpoints
-from ikos.deployment.helpers import added_shares, added_up, batches_of, noisy, seed_info
+from ikos.deployment.helpers import (
+    LONG_VECTOR,
+    added_shares,
+    added_up,
+    batches_of,
+    noisy,
+    seed_info,
+)
 from ikos.deployment.intermediary import SENT, Intermediary, check_kept
 from ikos.deployment.opening import unsealed
 from ikos.deployment.packed import packed
 from ikos.deployment.party_files import PartyConfig
-from ikos.deployment.remote import RemoteShuffler
+from ikos.deployment.remote import PEER_SECONDS, RemoteShuffler
 from ikos.deployment.store import StoreError, Writing, damaged
 from ikos.deployment.wire import Problem
 from ikos.primitives.randomness import Expanded
@@ -35,7 +42,10 @@ class HelperEndpoint(Intermediary):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._releasing = threading.Lock()
+        self._releasing, self._adding = threading.Lock(), threading.Lock()
+        self._transport = added_shares(self.task)
+        self._context = self.task.protocol.context(self.window.bound)
+        self._ahead, self._ids = self._transport.zeros(), set[bytes]()  # what is added up already
 
     @property
     def deleted(self) -> bool:
@@ -58,14 +68,26 @@ class HelperEndpoint(Intermediary):
             ) from None
         return self._cipher().encryptor().update(seed)
 
+    def received(self, number: bytes, part: bytes) -> None:
+        """Add a short vector up now: so a release takes as long as what is left out."""
+        if self._transport.dimension < LONG_VECTOR:
+            with self._adding:
+                for _, words in self._vectors([(number, part)]):
+                    self._ahead += words
+                self._ids.add(number)
+
     def batch(self) -> Iterator[bytes]:
         """Return the sum of the vectors of the complete reports."""
-        with self._releasing:
+        if not self._releasing.acquire(timeout=PEER_SECONDS):
+            raise Problem("batchPending", "the batch is being added up; ask again")
+        try:
             if not self.count("opened"):
                 self.check_agreed()
                 self.write(partial(self._keep, self._sum())).result()
                 self.log("batch released")
-            self.store.shrink()  # or no seed is off the disk yet, and the sum is not sent
+            self.store.shrink()  # until the seeds are off the disk, the sum is not sent
+        finally:
+            self._releasing.release()
         for _, _, released in self.rows("opened"):
             return iter([released])
         raise Problem("batchGone", "the batch was deleted by command")
@@ -79,31 +101,39 @@ class HelperEndpoint(Intermediary):
 
     def _sum(self) -> bytes:
         """Return the packed sum of the agreed set, with this helper's noise, if it adds any."""
-        transport, party = added_shares(self.task), self.config.party
-        context = self.task.protocol.context(self.window.bound)
-        complete = set(self.complete_ids())
-        missing = len(complete)
+        transport, complete, here = self._transport, set(self.complete_ids()), 0
 
         def batches() -> Iterator[list[tuple[bytes, bytes]]]:
-            nonlocal missing
-            reports = (one for one in self.intake.reports() if one[0] in complete)
+            nonlocal here
+            reports = ((number, part) for number, _, part in self.intake.reports())
             for some in batches_of(reports, transport.dimension):
-                seeds = self._cipher().decryptor().update(b"".join(part for *_, part in some))
-                places = range(0, len(seeds), SEED_BYTES)
-                ids = (number for number, *_ in some)
-                yield list(zip(ids, (seeds[at : at + SEED_BYTES] for at in places), strict=True))
-                missing -= len(some)
+                here += sum(number in complete for number, _ in some)
+                yield [one for one in some if (one[0] in complete) != (one[0] in self._ids)]
 
         def add(total: NDArray[Any], some: list[tuple[bytes, bytes]]) -> None:
-            for number, seed in some:
-                total += transport.keystream(seed, party, number, context)
+            for number, words in self._vectors(some):
+                if number in complete:
+                    total += words
+                else:
+                    total -= words
 
-        total = added_up(batches(), transport.zeros, add, transport.dimension)
-        if missing:
-            raise damaged(f"{missing} reports are gone")
+        with self._adding:
+            total = added_up(batches(), transport.zeros, add, transport.dimension) + self._ahead
+        if here != len(complete):
+            raise damaged(f"{len(complete) - here} reports are gone")
         source = Expanded(self._secret(b"noise" + bytes.fromhex(self.agreement() or "")))
         sums = noisy(transport, transport.elements(total), source)
         return packed(sums, transport.group.bits)
+
+    def _vectors(self, reports: list[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, NDArray[Any]]]:
+        """Yield the id and the vector of each report, given its seed as stored."""
+        seeds = self._cipher().decryptor().update(b"".join(part for _, part in reports))
+        for place, (number, _) in enumerate(reports):
+            seed = seeds[place * SEED_BYTES :][:SEED_BYTES]
+            yield (
+                number,
+                self._transport.keystream(seed, self.config.party, number, self._context),
+            )
 
     def _secret(self, purpose: bytes) -> bytes:
         """Return a pseudorandom function of the window's private key."""

@@ -57,7 +57,14 @@ _NAMES = {
     409: ("reportRejected", "taskOpen", "batchRejected", "notAgreed"),
     410: ("batchExpired", "batchGone", "taskClosed"),
     429: ("tooManyRequests",),
-    503: ("peerUnreachable", "storeBusy", "storeDamaged", "storeFailed", "storeReadOnly"),
+    503: (
+        "batchPending",
+        "peerUnreachable",
+        "storeBusy",
+        "storeDamaged",
+        "storeFailed",
+        "storeReadOnly",
+    ),
     507: ("storeFull",),
 }
 _STATUS = {name: status for status, names in _NAMES.items() for name in names}
@@ -242,6 +249,8 @@ class Service:
         except ValueError as error:
             raise Problem("invalidMessage", str(error)) from None
         new = await endpoint.intake.receive(number, token, stored)
+        if new:
+            endpoint.received(number, stored)
         return Response(status_code=201 if new else 200)
 
 

@@ -25,6 +25,7 @@ pytest.importorskip("starlette")
 if sys.platform != "linux":  # signals, prlimit
     pytest.skip("these tests are for Linux", allow_module_level=True)
 
+from deployment_helpers import opened as opened_by_helpers
 from deployment_processes import PATIENCE, Fleet, opened, put_part, run, until
 from deployment_world import flip
 
@@ -50,6 +51,11 @@ SHUFFLER_POINTS = [
     "ShufflerEndpoint.ids:after", "ShufflerEndpoint.agree:before", "ShufflerEndpoint.agree:after",
     "ShufflerEndpoint.batch:after", "ShufflerEndpoint.released:within",
     "ShufflerEndpoint.forget:before", "ShufflerEndpoint.forget:after",
+]  # fmt: skip
+HELPER_POINTS = [
+    *COMMON_POINTS, "HelperEndpoint.ids:after", "HelperEndpoint.agree:after",
+    "HelperEndpoint._sum:after", "HelperEndpoint._keep:after", "HelperEndpoint.batch:after",
+    "HelperEndpoint.forget:after", "KeyFile.erase:before", "KeyFile.erase:after",
 ]  # fmt: skip
 ANALYZER_POINTS = [
     *COMMON_POINTS,
@@ -130,12 +136,13 @@ def centred(numbers, modulus):
 class Collection:
     """Windows of one task, whose ledger fits some releases, with what their clients kept."""
 
-    def __init__(self, folder, windows, releases):
-        self.keys = [PrivateKey.generate("x25519") for _ in range(windows)]
+    def __init__(self, folder, windows, releases, holders=1, **options):
+        self.keys = [PrivateKey.generate("x25519") for _ in range(windows * holders)]
         self.ledger = Ledger.new(folder / "ledger", releases, 0.9, slack=0)
         self.fleet = Fleet(
             folder, keys=self.keys, kem="x25519", ledger=self.ledger.path, users=60, min_honest=50,
             delta=0.05, windows=windows, opens=datetime.now(UTC), closes=timedelta(hours=1),
+            **options,
         )  # fmt: skip
         (self.running,) = self.fleet.tasks
         self.task, self.parties = self.running.task, range(self.running.task.parties)
@@ -183,7 +190,7 @@ class Collection:
         again = run(*command, 1, window, stdout=subprocess.DEVNULL)
         assert again.wait(2 * PATIENCE) == 0
         partial = ClientReport.make(self.task.at(window), 1)
-        for party in rng.sample(self.parties, rng.randint(1, 4)):
+        for party in rng.sample(self.parties, rng.randint(1, min(4, self.task.columns))):
             until(lambda p=party: put_part(
                 self.fleet.http, self.task.at(window), self.running.secrets[52], partial, p
             ), "a part is taken")  # fmt: skip
@@ -209,8 +216,8 @@ class Collection:
             self.results[window] = found["result"]
             sent = [self.sent(window, client) for client in range(52)]
             assert (found["complete"], found["result"]["users"]) == (52, 52)
-            sums = [opened(self.task.at(window), one.parts, self.keys[window])[0] for one in sent]
-            assert found["result"]["estimate"] == centred(sum(sums), self.task.modulus)
+            total = sum(self.opened(self.task.at(window), one) for one in sent)
+            assert found["result"]["estimate"] == centred(total, self.task.modulus)
             assert self.states(window) == {"sent"}
             ids = b"".join(sorted(one.id for one in sent))
             for party in self.parties[1:]:
@@ -221,27 +228,51 @@ class Collection:
         assert self.running.release(window)["result"] == self.results.get(window)
         self.is_erased(window)
 
+    def opened(self, window, report):
+        """Return what the shares of a report add up to."""
+        return opened(window, report.parts, self.keys[window.number])[0]
+
     def is_paid(self):
         """Assert that the ledger has each release once, in order."""
         paid = [entry.key for entry in self.ledger.entries]
         assert paid == [self.task.at(window).path for window in self.results]
 
     def is_erased(self, window):
-        """Assert that a window's private key will be erased, and later ones are there."""
-        file = self.running.home / "analyzer" / "private-key"
-        until(lambda: file.read_text().splitlines()[window] == 43 * ".", "a key is erased")
-        assert "." not in "".join(file.read_text().splitlines()[window + 1 :])
+        """Assert that a window's private keys will be erased, and later ones are there."""
+        for party in self.task.key_holders:
+            file = self.fleet.home(self.running, party) / "private-key"
+            until(lambda f=file: f.read_text().splitlines()[window] == 43 * ".", "it is erased")
+            assert "." not in "".join(file.read_text().splitlines()[window + 1 :])
 
 
-def test_random_kills(tmp_path):
+class Helped(Collection):
+    """With two helpers instead of shufflers."""
+
+    def __init__(self, folder, windows, releases):
+        super().__init__(folder, windows, releases, 2, columns=2, transport="helpers")
+
+    def opened(self, window, report):
+        """Return what the shares of a report add up to."""
+        (value,) = opened_by_helpers(window, report, self.keys[2 * window.number :][:2])
+        return int(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "points"), [(Collection, SHUFFLER_POINTS), (Helped, HELPER_POINTS)]
+)
+def test_random_kills(tmp_path, kind, points):
     """Parties and clients die, starve, stand still and lose time; every promise is kept."""
     rng = random.Random(9)
-    collection = Collection(tmp_path, WINDOWS, RELEASES)
+    collection = kind(tmp_path, WINDOWS, RELEASES)
     fleet, running, period = collection.fleet, collection.running, collection.task.period
     try:
-        with fleet.storm(rng, (SHUFFLER_POINTS, ANALYZER_POINTS)):
+        with fleet.storm(rng, (points, ANALYZER_POINTS)):
             expiring, window = [], 0
-            while window < RELEASES + 2 or fleet.deaths + collection.clients_killed < KILLS:
+            while (
+                window < RELEASES + 2
+                or len(collection.results) < RELEASES
+                or fleet.deaths + collection.clients_killed < KILLS
+            ):
                 collection.submit(rng, window)
                 fleet.set_clock((window + 1.5) * period)
                 collection.is_refused(window)

@@ -61,6 +61,11 @@ ANALYZER_POINTS = [
     "AnalyzerEndpoint._open_batches:after 1",
     "AnalyzerEndpoint._sum:after 1", "Store.shrink:before 1",
 ]  # fmt: skip
+HELPER_POINTS = [
+    "Intake.accept:after 5", "HelperEndpoint.ids:after 1", "HelperEndpoint.agree:after 1",
+    "HelperEndpoint._sum:after 1", "HelperEndpoint._keep:after 1", "Store.shrink:before 1",
+    "HelperEndpoint.batch:after 1", "HelperEndpoint.forget:after 1", "KeyFile.erase:before 1",
+]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]
 POINTS += [(0, point) for point in ANALYZER_POINTS]
 KEYS = [PrivateKey(bytes(range(first, first + 32)), X25519) for first in range(2)]
@@ -110,6 +115,37 @@ def test_a_party_that_is_killed(fleet, party, point):
     fleet.ready()
     assert running.reports() == [len(VALUES)] * running.task.parties
     assert fleet.deaths == deaths + 1
+    is_released(running, total, len(VALUES))
+
+
+@pytest.fixture(scope="module")
+def helpers(tmp_path_factory):
+    fleet = Fleet(
+        tmp_path_factory.mktemp("helpers"), tasks=len(HELPER_POINTS) + 3, columns=2, keys=KEYS,
+        kem=X25519, transport="helpers",
+    )  # fmt: skip
+    yield fleet
+    fleet.end()
+
+
+HELPERS = [(1 + i % 2, point) for i, point in enumerate(HELPER_POINTS)]
+HELPERS += [(0, f"AnalyzerEndpoint.{step}:after 1") for step in ("_open_batches", "_sum")]
+HELPERS += [(0, "RemoteShuffler.batch:after 2")]
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize(("party", "point"), HELPERS)
+def test_a_helper_or_its_analyzer_that_is_killed(helpers, party, point):
+    """Nothing that was acknowledged is lost, nothing is counted twice, and there is one answer."""
+    running, deaths = helpers.fresh(), helpers.deaths
+    helpers.orders(party).write_text(point)
+    with helpers.watched():
+        total = running.submit(VALUES)
+        is_released(running, total, len(VALUES))
+        until(lambda: not helpers.orders(party).exists(), f"party {party} ends at {point}")
+        until(lambda: helpers.deaths > deaths, "it is noticed")
+    helpers.ready()
+    assert running.reports() == [len(VALUES)] * 3
     is_released(running, total, len(VALUES))
 
 
