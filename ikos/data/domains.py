@@ -388,7 +388,7 @@ class Ball(Vectors):
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it in double precision
+    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it with ikos.vectors.clip
     """
 
     dimension: int
@@ -426,7 +426,7 @@ class Ball(Vectors):
         # relative error of a norm, d 2^-52, is below the tolerance.
         with np.errstate(under="ignore"):
             inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
-        problem = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        problem = f"have a norm of at most {self.radius:g}; clip it with ikos.vectors.clip"
         self._require(rows, inside, first, problem)
 
 
