@@ -78,6 +78,12 @@ class Domain(ABC):
     dimension: int
     shape: Sequence[int]
 
+    @property
+    def circumradius(self) -> float:
+        """Bound on the Euclidean distance of a value from the middle of the bounds."""
+        low, high = self.lower, self.upper  # type: ignore[attr-defined]
+        return float((high - low) / 2 * math.sqrt(self.dimension))
+
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, ``(k, *shape)``, checked and in the data's units: one row per user.
@@ -396,6 +402,11 @@ class Ball(Vectors):
 
     def __post_init__(self) -> None:
         self._set(radius=float(number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)))
+
+    @property
+    def circumradius(self) -> float:
+        """Bound on the Euclidean norm."""
+        return self.radius
 
     @property
     def reach(self) -> float:
