@@ -59,6 +59,10 @@ class Noise(ABC):
         Returns the places of those that are not 0, ascending, and the integers there.
         """
 
+    def whole(self, size: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Draw ``size`` independent variables, each all of this noise, as `shares`."""
+        return self.shares(size, 1, rng)
+
     @abstractmethod
     def distribution(self, variables: Fraction) -> distributions.Distribution:
         """Return the distribution of the sum of a number of variables, perhaps a fraction."""
@@ -88,16 +92,42 @@ class Noise(ABC):
 
 
 @dataclass(frozen=True)
-class UsersNoise:
-    """Noise of which every user adds a share; those of ``parties`` users add up to all of it."""
+class PlacedNoise(ABC):
+    """A noise with those who add it: ``parties`` of them, users or the parties of a sum."""
 
     noise: Noise
     parties: int
 
+    @abstractmethod
     def entries(self, size: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
-        """Draw the shares of ``size`` entries, all independent, as `Noise.shares`."""
+        """Draw what users add to ``size`` entries, all independent, as `Noise.shares`."""
+
+    @abstractmethod
+    def distribution(self, users: int) -> distributions.Distribution:
+        """Return the distribution of the noise of one coordinate of a sum of some users."""
+
+
+class UsersNoise(PlacedNoise):
+    """Noise of which every user adds a share; those of ``parties`` users add up to all of it."""
+
+    def entries(self, size: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Draw the shares of ``size`` entries."""
         return self.noise.shares(size, self.parties, rng)
 
     def distribution(self, users: int) -> distributions.Distribution:
         """Return the distribution of the noise that a number of users add to one coordinate."""
         return self.noise.distribution(Fraction(users, self.parties))
+
+
+class PartiesNoise(PlacedNoise):
+    """Noise of which each of ``parties`` parties adds all, and users none."""
+
+    def entries(self, size: int, rng: RandomSource) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Return that users add nothing."""
+        del size, rng
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+
+    def distribution(self, users: int) -> distributions.Distribution:
+        """Return the distribution of the noise that all parties add to one coordinate."""
+        del users
+        return self.noise.distribution(Fraction(self.parties))

@@ -139,9 +139,9 @@ class Sum(ABC, Generic[_T]):
     def parties(self, context: bytes = b"") -> tuple[Party, ...]:
         """Return the parties of one sum, in memory: the analyzer, and the others in order."""
         bound, users = self.context(context), self.reader.users
-        analyzer = Analyzer(self.transport, users, 0, bound, self.result)
+        analyzer = Analyzer(self.transport, users, 0, bound, decode=self.result)
         others = range(1, self.transport.parties + 1)
-        return (analyzer, *(Party(self.transport, users, number) for number in others))
+        return (analyzer, *(Party(self.transport, users, number, bound) for number in others))
 
     # All of them
 
@@ -159,7 +159,12 @@ class Sum(ABC, Generic[_T]):
         return self.transport.share(self.reader.read(x), source, bound)
 
     def shuffle(
-        self, shares: Any, rng: RandomSource | None = None, *, order: str = "sorted"
+        self,
+        shares: Any,
+        rng: RandomSource | None = None,
+        *,
+        order: str = "sorted",
+        context: bytes = b"",
     ) -> Any:
         """Pass all users' messages through the parties, and return the analyzer's view.
 
@@ -169,6 +174,8 @@ class Sum(ABC, Generic[_T]):
             All users' shares, as ``share`` or ``randomize`` returns them.
         order : {"sorted", "permuted"}
             Each shuffler's output sorted, or in its own uniformly random order, drawn from ``rng``.
+        context : bytes
+            As for `share`.
 
         Returns
         -------
@@ -176,7 +183,8 @@ class Sum(ABC, Generic[_T]):
             One column per shuffler of the first block, then of the second, and so on. Messages of
             several coordinates are opaque items.
         """
-        return self.transport.shuffle(shares, secure(rng), order, self.reader.users)
+        bound, users = self.context(context), self.reader.users
+        return self.transport.shuffle(shares, secure(rng), order, users, bound)
 
     def analyze(self, view: Any, *, context: bytes = b"") -> _T:
         """Return the result for a view (BBGN20, Algorithm 5).

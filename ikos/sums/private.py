@@ -22,7 +22,7 @@ from ikos.data.domains import Bounds, Domain
 from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
 from ikos.data.reading import Reader, Values
 from ikos.data.sensitivity import Sensitivity
-from ikos.noise.base import Noise, UsersNoise
+from ikos.noise.base import Noise, PlacedNoise
 from ikos.numeric import distributions
 from ikos.numeric.distributions import default_modulus, default_precision
 from ikos.primitives.randomness import RandomSource
@@ -105,8 +105,8 @@ class _Private(Sum[SumResult]):
         return cast(Encoding, self.reader.encoding)
 
     @property
-    def _added(self) -> UsersNoise:
-        return cast(UsersNoise, self.reader.noise)
+    def _added(self) -> PlacedNoise:
+        return cast(PlacedNoise, self.reader.noise)
 
     @property
     def noise(self) -> Noise:
@@ -311,7 +311,7 @@ class PrivateSum(_Private):
         if whole := flag("integers", integers):
             precision = bounds.whole_steps(precision)
         if precision is None:
-            precision = default_precision(budget, users.least)
+            precision = default_precision(budget, recipe.noise_users(users))
         encoding = Encoding(bounds, whole, None, precision=checked_precision(precision))
         need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
         self._size(recipe, need, bounds, encoding, modulus)
@@ -443,7 +443,7 @@ class PrivateVectorSum(_Private):
             return encoding.precision / deviation if deviation else math.inf
 
         if not isinstance(chosen, Encoding):
-            chosen = converge(chosen, signal, math.sqrt(users.least) / 2)
+            chosen = converge(chosen, signal, math.sqrt(recipe.noise_users(users)) / 2)
         self._size(recipe, need(chosen), domain, chosen, modulus)
 
     @property

@@ -6,10 +6,18 @@ A new one is a module with a `Transport` and its recipe, and an entry in ``TRANS
 from __future__ import annotations
 
 from ikos.transports.base import Recipe, Reports, Transport
+from ikos.transports.helpers import AddedShares, Helpers
 from ikos.transports.masks import Masked, Masks
 from ikos.transports.shares import Shares, Shuffled
 
-__all__ = ["TRANSPORTS", "Masked", "Masks", "Recipe", "Reports", "Shares", "Shuffled", "Transport"]
+__all__ = [
+    "TRANSPORTS", "AddedShares", "Helpers", "Masked", "Masks", "Recipe", "Reports", "Shares",
+    "Shuffled", "Transport",
+]  # fmt: skip
 
-TRANSPORTS: dict[str, type[Recipe]] = {Shares.name: Shuffled, Masks.name: Masked}
+TRANSPORTS: dict[str, type[Recipe]] = {
+    Shares.name: Shuffled,
+    Masks.name: Masked,
+    AddedShares.name: Helpers,
+}
 """The recipe of each transport, by its name."""

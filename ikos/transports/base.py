@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from ikos.counts import Layout, MessageCount, Remaining
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
-from ikos.noise.base import Noise, UsersNoise
+from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
@@ -182,22 +182,38 @@ class Transport(ABC):
     def share(self, inputs: Inputs, rng: RandomSource, context: bytes = b"") -> Any:
         """Return all users' messages, in the form that `shuffle` takes."""
 
-    def shuffle(self, shares: Any, rng: RandomSource, order: str, users: Participation) -> Any:
+    def shuffle(
+        self,
+        shares: Any,
+        rng: RandomSource,
+        order: str,
+        users: Participation,
+        context: bytes = b"",
+    ) -> Any:
         """Return the releases of all parties for the messages of all users: the analyzer's view."""
         if not isinstance(shares, Reports):
             raise InvalidType("shares", f"must be Reports, got {type(shares).__name__}")
         for party, part in enumerate(shares.parts):
             self.check(party, part)
         users.check("shares", len(shares.ids))
-        return self.view([self.release(j, p, rng, order) for j, p in enumerate(shares.parts)])
+        more = order, shares.ids, context
+        return self.view([self.release(j, p, rng, *more) for j, p in enumerate(shares.parts)])
 
     @abstractmethod
     def check(self, party: int, part: Part) -> None:
         """Refuse a part, of one report or several, that no client of this transport sends."""
 
     @abstractmethod
-    def release(self, party: int, part: Part, rng: RandomSource, order: str = "sorted") -> Any:
-        """Return a party's release for the parts of a set of reports, once."""
+    def release(
+        self,
+        party: int,
+        part: Part,
+        rng: RandomSource,
+        order: str = "sorted",
+        ids: Sequence[bytes] = (),
+        context: bytes = b"",
+    ) -> Any:
+        """Return a party's release for the parts of a set of reports, with these ids, once."""
 
     @abstractmethod
     def view(self, released: Sequence[Any]) -> Any:
@@ -236,23 +252,32 @@ class Need:
         return self.users.least if self.drawn else None
 
 
-class Recipe(Protocol):
+class Recipe(ABC):
     """The options of a transport, before its numbers are known."""
 
     @classmethod
+    @abstractmethod
     def of(cls, options: Any) -> Recipe:
         """Return the recipe with the options of shares that were passed with its name."""
 
+    def noise_users(self, users: Participation) -> int:
+        """Return the number of users, each rounding its value, for each variable of the noise."""
+        return users.least
+
+    @abstractmethod
     def order(self, least: int) -> int:
         """Return the smallest order of a group from ``least`` on that the transport takes."""
 
+    @abstractmethod
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> Transport:
         """Return the transport of a secure sum, of numbers if there is no ``dimension``."""
 
-    def largest_noise(self, need: Need) -> UsersNoise:
+    @abstractmethod
+    def largest_noise(self, need: Need) -> PlacedNoise:
         """Return the largest noise that the budget may need, for any order of the group."""
 
-    def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Transport, UsersNoise, float]:
+    @abstractmethod
+    def size(self, need: Need, encoding: Encoding, q: int) -> tuple[Transport, PlacedNoise, float]:
         """Return the cheapest transport for a need, the noise, and the delta proved for both."""

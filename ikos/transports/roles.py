@@ -31,12 +31,13 @@ class Party:
     """A party of one sum: number 0 is the analyzer's.
 
     It releases one set of reports, and never another: the difference of two sets would reveal the
-    reports in one of them only.
+    reports in one of them only. ``context`` is the name of the sum that all parties know.
     """
 
     transport: Transport
     users: Participation
     number: int
+    context: bytes = b""
     _parts: dict[bytes, Part] = field(default_factory=dict, init=False)
     _released: PartyRelease | None = field(default=None, init=False)
 
@@ -72,7 +73,8 @@ class Party:
                 raise InvalidValue("ids", "must be those of different reports that this party has")
             self.users.check("ids", len(chosen))
             parts = joined([self._parts[id] for id in chosen])
-            messages = self.transport.release(self.number, parts, secure(rng))
+            more: dict[str, Any] = {"ids": chosen, "context": self.context}
+            messages = self.transport.release(self.number, parts, secure(rng), **more)
             self._released = PartyRelease(self.number, chosen, messages)
             self._parts.clear()
         if self._released.ids != chosen:
@@ -84,12 +86,10 @@ class Party:
 class Analyzer(Party, Generic[_T]):
     """The analyzer of one sum, which chooses the set of reports and adds it up.
 
-    ``context`` is the name of the sum that all parties know, and ``decode`` makes the result of
-    totals.
+    ``decode`` makes the result of totals.
     """
 
-    context: bytes
-    decode: Callable[[Totals], _T]
+    decode: Callable[[Totals], _T] = field(kw_only=True)
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
 
     def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:

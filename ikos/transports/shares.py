@@ -67,6 +67,7 @@ from ikos.results.conditions import Condition, alone, collusion, present, unprov
 from ikos.transports.base import (
     Need,
     Part,
+    Recipe,
     Reports,
     Totals,
     Transport,
@@ -280,7 +281,14 @@ class Shares(Transport):
 
     # The shufflers
 
-    def shuffle(self, shares: Any, rng: RandomSource, order: str, users: Participation) -> View:
+    def shuffle(
+        self,
+        shares: Any,
+        rng: RandomSource,
+        order: str,
+        users: Participation,
+        context: bytes = b"",
+    ) -> View:
         """Pass shares, as `share` returns them, through the shufflers."""
         choice("order", order, MESSAGE_ORDERS)
         if not isinstance(shares, np.ndarray):
@@ -330,7 +338,15 @@ class Shares(Transport):
         for shares in part:
             self._check_elements("part", shares)
 
-    def release(self, party: int, part: Part, rng: RandomSource, order: str = "sorted") -> Any:
+    def release(
+        self,
+        party: int,
+        part: Part,
+        rng: RandomSource,
+        order: str = "sorted",
+        ids: Sequence[bytes] = (),
+        context: bytes = b"",
+    ) -> Any:
         """Return columns of mixed messages, one per block; the analyzer's part as it is."""
         if not party:
             return part
@@ -440,7 +456,7 @@ class Shares(Transport):
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(Recipe):
     """The options of shares: the recipe of `Shares`.
 
     Parameters

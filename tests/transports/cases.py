@@ -25,7 +25,7 @@ from ikos import (
     SparseTernary,
 )
 from ikos.testing import DeterministicRandom
-from ikos.transports import TRANSPORTS, Masked, Recipe, Reports, Shuffled
+from ikos.transports import TRANSPORTS, Helpers, Masked, Recipe, Reports, Shuffled
 
 N, LEAST = 5, 3
 """Users of each sum, and how many must take part."""
@@ -35,17 +35,26 @@ CONTEXT = b"one sum"
 
 @dataclass(frozen=True)
 class Way:
-    """A recipe, what its transport adds up (``numbers`` too, sums that ``wrap``), and if slowly."""
+    """A recipe, what its transport adds up, and if slowly.
+
+    ``numbers``: not only vectors; ``moduli``: those of sums that wrap around, "all", "powers" of
+    two or "none"; ``mixes``: parties release messages as they are, in another order.
+    """
 
     recipe: Recipe
     numbers: bool = True
-    wrap: bool = True
+    moduli: str = "all"
+    mixes: bool = True
     slow: bool = False
+
+    def wraps(self, q: int) -> bool:
+        """Return whether sums modulo q may wrap around."""
+        return self.moduli == "all" or (self.moduli == "powers" and q & (q - 1) == 0)
 
 
 def _masked(**keys: Any) -> Way:
     """Return masks whose keys are added up by few messages: their level is not what is tested."""
-    return Way(Masked(Shuffled(messages=4, **keys)), numbers=False, wrap=False, slow=True)
+    return Way(Masked(Shuffled(messages=4, **keys)), numbers=False, moduli="none", slow=True)
 
 
 WAYS: dict[str, Way] = {
@@ -54,6 +63,8 @@ WAYS: dict[str, Way] = {
     "single": Way(Shuffled("single", messages=4, layout="group")),
     "alone": Way(Shuffled("single", clear_share=False, messages=4, layout=2)),
     "adaptive": Way(Shuffled(messages=4, layout=2, adaptive=True)),
+    "helpers": Way(Helpers(2), moduli="powers", mixes=False),
+    "noisy": Way(Helpers(1, "parties"), moduli="powers", mixes=False),
     "masks": _masked(layout="group"),
     "mask": _masked(layout=1024, shuffler="single", clear_share=False),
     "sealed": _masked(layout=1024, adaptive=True),
@@ -79,10 +90,11 @@ class SumCase:
 
 
 def _secure(q: int, *values: Any) -> SumCase:
-    x = np.array([*values, *[[q - 1] * 3] * 3]) if values else np.array([q - 1, 0, 1, q // 2, 7])
+    x = [*values, *[[q - 1] * 3] * 3] if values else [q - 1, 0, 1, q // 2, 7]
+    kind = np.uint64 if q == 2**64 else None  # which numpy would take for floats
     dimension = {"dimension": 3} if values else {}
     make = SecureVectorSum if values else SecureSum
-    return SumCase(make, x, {"q": q, **dimension}, q)
+    return SumCase(make, np.array(x, dtype=kind), {"q": q, **dimension}, q)
 
 
 def _private(make: Callable[..., Any], values: Any, **arguments: Any) -> SumCase:
@@ -93,6 +105,8 @@ def _private(make: Callable[..., Any], values: Any, **arguments: Any) -> SumCase
 KINDS: dict[str, SumCase] = {
     "residues": _secure(2**61 - 1),
     "large": _secure(2**127 - 1),
+    "words": _secure(2**64),
+    "bytes": _secure(2**5, [0, 1, 31], [3, 2, 1]),
     "counts": SumCase(SecureSum, np.array([9, 0, 1, 9, 3]), {"upper": 9}),
     "columns": _secure(3 * 2**61, [0, 1, 2], [3, 2, 1]),
     "vectors": SumCase(
@@ -154,6 +168,7 @@ class Case:
     def quick(self) -> bool:
         """Whether it is one of fewer pairs, in which each transport and each domain occurs."""
         kinds = {"parallel": set(KINDS), "mask": {"vectors"}, "sealed": {"vectors"}}
+        kinds |= {"helpers": {"words", "reals", "vectors"}, "noisy": {"reals", "ball", "answers"}}
         return self.kind in kinds.get(self.way, {"residues", "reals", "vectors", "ball"})
 
     @property
@@ -202,8 +217,9 @@ def _made(case: Case) -> Any:
 def _possible(way: str, kind: str) -> bool:
     transport, values = WAYS[way], KINDS[kind]
     if values.values.ndim > 2:  # vectors once they are read
-        return way == "parallel" or (way, kind) == ("mask", "matrices")
-    return (transport.numbers or not values.numbers) and (transport.wrap or not values.modulo)
+        return way == "parallel" or (way, kind) in {("mask", "matrices"), ("noisy", "tensors")}
+    wraps = not values.modulo or transport.wraps(values.modulo)
+    return (transport.numbers or not values.numbers) and wraps
 
 
 CASES = {

@@ -9,7 +9,7 @@ import copy
 import dataclasses
 import pickle
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, product
 from pathlib import Path
@@ -43,13 +43,18 @@ from ikos.sums.base import CONTEXT_BYTES
 from ikos.testing import DeterministicRandom
 from ikos.transports import Shuffled, masks, shares
 
-each = pytest.mark.parametrize(
-    "case",
-    [
+
+def each_with(chosen: Callable[[Case], bool]) -> pytest.MarkDecorator:
+    """Run a test on the cases for which a condition holds."""
+    cases = [
         pytest.param(case, id=name, marks=[] if case.quick else pytest.mark.slow)
         for name, case in CASES.items()
-    ],
-)
+        if chosen(case)
+    ]
+    return pytest.mark.parametrize("case", cases)
+
+
+each = each_with(lambda case: True)
 pytestmark = pytest.mark.points(4)
 
 
@@ -79,12 +84,13 @@ def cut(x: NDArray[Any]) -> Iterator[Any]:
 def test_run_steps_and_parties_have_the_same_sum(case: Case) -> None:
     """Run and steps draw the same; reports of single users their own."""
     protocol, x = case.protocol, case.values
-    result, rng = protocol.run(x, DeterministicRandom(1)), DeterministicRandom(1)
-    context = rng.bytes(CONTEXT_BYTES) if protocol.transport.bound else b""
+    result = protocol.run(x, DeterministicRandom(1))
     share = protocol.randomize if case.private else protocol.share
-    everything = share(x, rng, context=context)
     for order in ("sorted", "permuted"):
-        view = protocol.shuffle(everything, order=order)
+        rng = DeterministicRandom(1)
+        context = rng.bytes(CONTEXT_BYTES) if protocol.transport.bound else b""
+        everything = share(x, rng, context=context)
+        view = protocol.shuffle(everything, rng, order=order, context=context)
         assert same(protocol.analyze(view, context=context), result)
     case.check(result)
     case.check(by_parties(protocol, reports_of(protocol, x)))
@@ -263,16 +269,16 @@ def test_too_few_and_too_many_users_are_refused(case: Case) -> None:
             ):
                 protocol.run(form)
         with pytest.raises(ValueError, match=r"^x must (have|hold) "):
-            protocol.analyze(protocol.shuffle(share(some, context=CONTEXT)))
+            protocol.analyze(protocol.shuffle(share(some, context=CONTEXT), context=CONTEXT))
     case.check(protocol.run(x[:LEAST]), LEAST)
     if not case.private and not case.slow:  # shares and a view that only careless parties make
-        few = case.make(min_honest=1).share(x[: LEAST - 1])
+        few = case.make(min_honest=1).share(x[: LEAST - 1], context=CONTEXT)
         with pytest.raises(ValueError, match=r"^shares must hold "):
-            protocol.shuffle(few)
+            protocol.shuffle(few, context=CONTEXT)
         users = Participation(N, 1)
         view = protocol.transport.shuffle(few, DeterministicRandom(0), "sorted", users)
         with pytest.raises(ValueError, match=r"^view must hold "):
-            protocol.analyze(view)
+            protocol.analyze(view, context=CONTEXT)
     parties = protocol.parties(CONTEXT)
     sent(parties, reports_of(protocol, x[: LEAST - 1]))
     with pytest.raises(ValueError, match=r"^ids must hold "):
@@ -337,7 +343,7 @@ def columns(released: Any) -> list[Any]:
     return [column for one in released for column in columns(one)]
 
 
-@each
+@each_with(lambda case: WAYS[case.way].mixes)
 def test_released_shares_do_not_tell_whose_they_are(case: Case) -> None:
     """The same parts under each other's ids: the same columns in the same order."""
     reports = reports_of(case.protocol, case.values)
@@ -353,14 +359,7 @@ def test_released_shares_do_not_tell_whose_they_are(case: Case) -> None:
     assert answers[0] == answers[1]
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=name, marks=[] if case.quick else pytest.mark.slow)
-        for name, case in CASES.items()
-        if case.kind in ("residues", "large", "columns") or case.slow
-    ],
-)
+@each_with(lambda case: case.kind in ("residues", "large", "columns", "words") or case.slow)
 def test_no_two_parts_have_draws_in_common(case: Case) -> None:
     """Of one report, of two of the same value, and of all users at once, in a large group."""
     protocol, x = case.protocol, case.values
@@ -472,9 +471,13 @@ def test_what_a_transport_does_not_add_up_is_refused() -> None:
         if not way.numbers:
             with pytest.raises(ValueError, match=r"^transport must not be 'masks' for numbers"):
                 SecureSum(N, upper=9, transport=way.recipe)
-        if not way.wrap:
+        if way.moduli == "none":
             with pytest.raises(TypeError, match=r"^upper must be given"):
                 SecureVectorSum(N, 3, 2**20, transport=way.recipe)
+        if way.moduli == "powers":
+            for q in (2**61 - 1, 2**65):
+                with pytest.raises(ValueError, match=r"^q must be a power of two up to 2\^64 with"):
+                    SecureSum(N, q, transport=way.recipe)
 
 
 def test_recipes_are_given_or_named_and_not_both() -> None:
