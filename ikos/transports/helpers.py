@@ -105,8 +105,8 @@ class AddedShares(Transport):
         one = Condition(
             Kind.PARTIES, f"while one of the analyzer and {helpers} is honest, whichever it is"
         )
-        seeds = users.n if self.noise is None else 1
-        times = "once" if seeds == 1 else f"up to {seeds:,} times"
+        keys = (users.n if self.noise is None else 1) * self.layout.chunks
+        times = "once" if keys == 1 else f"up to {keys:,} times"
         assumed = Condition(
             Kind.CRYPTOGRAPHY,
             "assuming that HKDF-SHA512 and AES-256 are pseudorandom, an advantage against which "

@@ -244,7 +244,7 @@ def test_forged_parts_are_refused(case: Case) -> None:
         for place, rows in enumerate(part):
             others = [rows[..., 1:], rows[0], np.zeros_like(rows, np.int32)]
             others += [np.concatenate([rows, rows]), rows[:0]]  # two users', and no user's
-            if rows.dtype != np.uint8:
+            if rows.dtype != np.uint8 and q != 2**64:  # of which all words are elements
                 others.append(np.where(rows >= 0, type(rows.flat[0])(q), rows).astype(rows.dtype))
             forged += [(*part[:place], one, *part[place + 1 :]) for one in others]
             forged.append((*part[:place], *part[place + 1 :]))
