@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from logging import WARNING
 from os import environ
 from urllib.request import Request, urlopen
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.common.logger import log
 from flwr.serverapp.strategy import FedAvg
 
 from ikos.deployment.opening import HYBRID, public_key, suite
@@ -92,6 +94,8 @@ class PrivateAveraging(FedAvg):
         body = json.dumps([id.hex() for id in chosen]).encode()
         added = np.frombuffer(ask("POST", name, body, self.secret), group.dtype)
         result = analyzer.analyze([PartyRelease(1, chosen, AddedVectors(added, len(chosen)))])
+        for warning in result.warnings():
+            log(WARNING, warning)
         old = self.arrays.to_numpy_ndarrays()
         steps = np.split(result.mean(), np.cumsum([array.size for array in old])[:-1])
         new = [array + step.reshape(array.shape) for array, step in zip(old, steps, strict=True)]
