@@ -39,6 +39,7 @@ from ikos.data import reading
 from ikos.primitives import sharing
 from ikos.primitives.randomness import SecureRandom
 from ikos.testing import DeterministicRandom
+from ikos.transports import Helpers, Masked, Shuffled
 from ikos.transports import shares as transport
 
 da = pytest.importorskip("dask.array")
@@ -286,6 +287,26 @@ def test_a_seed_gives_what_it_gives_here(here):
     blocks = [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=here)]
     blocks += [protocol.run(da.from_array(x, chunks=100), DeterministicRandom(5), cluster=here)]
     assert blocks[0].estimate == blocks[1].estimate
+
+
+@pytest.mark.parametrize("noise", ["users", "parties"])
+def test_sums_with_helpers_are_what_they_are_here(here, noise):
+    """With the noise of all parties, once; and as exact as others."""
+    recipe = Helpers(2, noise)
+    protocol = PrivateSum(N, 1, 1e-6, transport=recipe)
+    x = np.random.default_rng(1).random(N)
+    expected = protocol.run(x, DeterministicRandom(5))
+    assert protocol.run(x, DeterministicRandom(5), cluster=here) == expected
+    x = values(2**64, 2 * N).reshape(N, 2)
+    protocol = SecureVectorSum(N, 2, 2**64, transport=recipe)
+    found = protocol.run(da.from_array(x, chunks=(300, 1)), cluster=here)
+    assert found.tolist() == [truth(column, 2**64) for column in x.T]
+
+
+def test_a_transport_that_has_no_shares_is_refused(here):
+    protocol = SecureVectorSum(2, 2, upper=3, transport=Masked(Shuffled(messages=4)))
+    with pytest.raises(ValueError, match=r"^cluster must be None for transport 'masks'$"):
+        protocol.run(np.ones((2, 2), int), cluster=here)
 
 
 # Refusals

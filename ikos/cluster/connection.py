@@ -26,7 +26,6 @@ from ikos.data.reading import Reader
 from ikos.primitives.concurrency import Progress, cores
 from ikos.primitives.randomness import RandomSource
 from ikos.transports.base import Totals, Transport
-from ikos.transports.shares import Shares
 
 MAX_WORKERS = 1024
 
@@ -92,20 +91,22 @@ class Cluster:
 
     def refuse_others(self, transport: Transport) -> None:
         """Refuse a transport that this cluster does not run."""
-        if transport.name != Shares.name:
+        if transport.scheme is None:
             raise InvalidValue("cluster", f"must be None for transport {transport.name!r}")
 
     def add_up(
         self,
         reader: Reader,
-        shares: Shares,
+        transport: Transport,
         x: Any,
         rng: RandomSource,
         progress: Progress | None,
     ) -> Totals:
         """Return the sum modulo q of each coordinate, and the number of users."""
         check_open(self.client)
-        return add_up(self.client, reader, shares.scheme, x, rng, progress)
+        assert transport.scheme is not None
+        totals = add_up(self.client, reader, transport.scheme, x, rng, progress)
+        return transport.with_noise(totals, rng)
 
     def close(self) -> None:
         """Close what was opened here."""

@@ -13,7 +13,7 @@ import gmpy2
 
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout
-from ikos.numeric.rounding import DOWN, UP, float_down, rounding
+from ikos.numeric.rounding import UP, float_down, rounding
 from ikos.results.text import hundredths
 
 SEED_BYTES = 32
@@ -54,9 +54,8 @@ def helpers_level(users: int, dimension: int, bits: int) -> float:
     but assumptions is lost.
     """
     with rounding(UP):
-        lost = 2 * users * expansion_loss(dimension, bits)
-    with rounding(DOWN):
-        return max(0.0, float_down(-gmpy2.log2(lost)))
+        lost = gmpy2.log2(2 * users * expansion_loss(dimension, bits))
+        return max(0.0, float_down(-lost))  # a change of sign is exact
 
 
 @dataclass(frozen=True)

@@ -97,9 +97,10 @@ class SecureGuarantee(_Proof):
     """The guarantee of a secure sum: it hides all but the sum. It is not differential privacy.
 
     The analyzer's views of any two inputs with the same sum are within total variation
-    ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite for a single user.
-    ``theorem`` and ``conditions`` are as in `ikos.Guarantee`. A ``computational`` guarantee bounds
-    the advantage of tests, up to their advantage against its assumptions.
+    ``2**-sigma``. ``sigma`` is rounded down; 0.0 if nothing is proved, infinite if nothing is lost,
+    as of a single user. ``theorem`` and ``conditions`` are as in `ikos.Guarantee`. A
+    ``computational`` guarantee bounds the advantage of tests, up to their advantage against its
+    assumptions.
     """
 
     sigma: float

@@ -131,7 +131,7 @@ class Sum(ABC, Generic[_T]):
         Send all parts or none, and never two reports for one sum: a second sharing of a value
         links shares. The time to make a private sum's report depends slightly on its noise: do not
         send it as soon as it is made (BBGN20, Algorithm 6). ``context`` is a name that no other sum
-        has, and that all parties know; masked vectors are bound to it.
+        has, and that all parties know; masks and seeds are bound to it.
         """
         bound, source = self.context(context), secure(rng)
         return self.transport.report(self.reader, self.reader.one(x), source, bound)
@@ -222,7 +222,8 @@ class Sum(ABC, Generic[_T]):
         threads : int, optional
             By default one per core if there are enough messages. No result depends on it.
         cluster : ikos.cluster.Cluster, optional
-            Dask workers that run a sum of shares instead; ``x`` may then be a Dask collection.
+            Dask workers that run a sum of shares or with helpers instead; ``x`` may then be a Dask
+            collection.
         progress : callable, optional
             Called with the number of pieces of the output (or coordinates, or users) done, and the
             total number.
@@ -234,8 +235,8 @@ class Sum(ABC, Generic[_T]):
         -------
         int, ndarray or SumResult
             For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals,
-            warnings, the guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C raises
-            `Interrupted`; nothing was released.
+            warnings, the guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C
+            raises `Interrupted`; nothing was released.
         """
         source = secure(rng)
         progress = progress or reported.get()
@@ -250,10 +251,10 @@ class Sum(ABC, Generic[_T]):
         if threads is not None:
             threads = integer("threads", threads, low=1, high=1024)
         enter_run(ledger, self)
+        context = self.context(source.bytes(CONTEXT_BYTES) if self.transport.bound else b"")
         if cluster is not None:
             totals = cluster.add_up(self.reader, self.transport, x, source, progress)
             return self._decoded(totals, source)
-        context = self.context(source.bytes(CONTEXT_BYTES) if self.transport.bound else b"")
         work: Work = {"threads": threads, "progress": progress}
         totals = self.transport.run(self.reader.read(x), source, context, **work)
         return self._decoded(totals, source)

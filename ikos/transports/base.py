@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue
+from ikos._validation import InvalidType, InvalidValue, choice
 from ikos.counts import Layout, MessageCount, Remaining
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
@@ -29,6 +29,8 @@ from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
+from ikos.primitives.sharing import SharingScheme
+from ikos.primitives.shuffling import MESSAGE_ORDERS
 from ikos.results.conditions import Condition
 
 Part = tuple[NDArray[Any], ...]
@@ -124,6 +126,11 @@ class Transport(ABC):
         """Number of parties beside the analyzer."""
 
     @property
+    def scheme(self) -> SharingScheme | None:
+        """The shares of each coordinate, as workers of a cluster draw them; None if they cannot."""
+        return None
+
+    @property
     def dimension(self) -> int:
         """Coordinates."""
         return self.layout.dimension
@@ -191,6 +198,7 @@ class Transport(ABC):
         context: bytes = b"",
     ) -> Any:
         """Return the releases of all parties for the messages of all users: the analyzer's view."""
+        choice("order", order, MESSAGE_ORDERS)
         if not isinstance(shares, Reports):
             raise InvalidType("shares", f"must be Reports, got {type(shares).__name__}")
         for party, part in enumerate(shares.parts):
@@ -222,6 +230,11 @@ class Transport(ABC):
     @abstractmethod
     def totals(self, view: Any, context: bytes = b"") -> Totals:
         """Return the sums in a view."""
+
+    def with_noise(self, totals: Totals, rng: RandomSource) -> Totals:
+        """Return the sums of all users' elements with the noise of the parties, if they add any."""
+        del rng
+        return totals
 
     @abstractmethod
     def run(

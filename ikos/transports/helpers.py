@@ -43,9 +43,11 @@ from ikos.numeric.rounding import UP, exact, float_up, rounding
 from ikos.primitives.concurrency import Interrupted, cores, spread
 from ikos.primitives.modular import blocks
 from ikos.primitives.randomness import KEY_BYTES, RandomSource
+from ikos.primitives.sharing import SharingScheme
 from ikos.results.conditions import Condition, Kind, present
 from ikos.results.text import hundredths
 from ikos.transports.base import (
+    ID_BYTES,
     Need,
     Part,
     Recipe,
@@ -98,6 +100,11 @@ class AddedShares(Transport):
         return self.layout.helpers
 
     @property
+    def scheme(self) -> SharingScheme:
+        """The shares of each coordinate: one for each helper, and the analyzer's in the clear."""
+        return SharingScheme(self.group, self.parties + 1, single=False, clear=True)
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
         """The assumptions on users, parties, and cryptography."""
         users, helpers = self.users, f"{self.parties} helpers" if self.parties > 1 else "the helper"
@@ -110,7 +117,7 @@ class AddedShares(Transport):
         assumed = Condition(
             Kind.CRYPTOGRAPHY,
             "assuming that HKDF-SHA512 and AES-256 are pseudorandom, an advantage against which "
-            f"counts {times} for each input",
+            f"counts {times} for each sum and input",
             computational=True,
         )
         return (*honest, one, assumed, *self.assumptions)
@@ -154,6 +161,8 @@ class AddedShares(Transport):
 
     def keystream(self, seed: bytes, party: int, id: bytes, context: bytes) -> NDArray[Any]:
         """Return a word for each coordinate, of which the low bits are the element."""
+        if len(id) != ID_BYTES:  # or another context, party and id might have the same keys
+            raise InvalidValue("id", f"must have {ID_BYTES} bytes, got {len(id)}")
         info = _LABEL + context + party.to_bytes(4, "big") + id
         pieces = []
         for chunk, part in enumerate(blocks(self.dimension * self.word.itemsize, CHUNK_BYTES)):
@@ -253,6 +262,13 @@ class AddedShares(Transport):
             self.group.add(sums, *self.noise.whole(sums.size, rng))
         return sums
 
+    def with_noise(self, totals: Totals, rng: RandomSource) -> Totals:
+        """Return totals with the noise of all parties, if they add it; call it once."""
+        sums = np.array(totals.sums, dtype=self.group.dtype)
+        for _ in range(self.parties + 1):
+            self.noisy(sums, rng)
+        return Totals(sums.tolist(), totals.users)
+
     def view(self, released: Sequence[Any]) -> tuple[AddedVectors, ...]:
         """Return the analyzer's view: the sums of all parties."""
         return tuple(released)
@@ -265,8 +281,14 @@ class AddedShares(Transport):
         if len(view) != self.parties + 1 or len(users) != 1:
             raise InvalidValue("view", f"must hold the sums of {self.parties + 1} parties, of "
                                "the same number of reports")  # fmt: skip
-        totals = sum(one.sums.astype(object) for one in view)
-        return Totals([int(total) % self.q for total in np.ravel(totals)], users.pop())
+        total = np.zeros(self.dimension, dtype=self.group.dtype)
+        for one in view:
+            if one.sums.shape != total.shape or not self.group.contains(one.sums):
+                raise InvalidValue(
+                    "view", f"must hold sums of {self.dimension} elements of each party"
+                )
+            total += one.sums  # q divides the number of values of a machine word
+        return Totals(self.elements(total).tolist(), users.pop())
 
     # All of them
 

@@ -12,7 +12,7 @@ import numpy as np
 from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.data.reading import Participation
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.transports.base import Part, Totals, Transport, joined
+from ikos.transports.base import ID_BYTES, Part, Totals, Transport, joined
 
 _T = TypeVar("_T")
 
@@ -57,6 +57,8 @@ class Party:
         """Keep this party's part of a report; the same part again changes nothing."""
         if not isinstance(id, bytes):
             raise InvalidType("id", f"must be bytes, got {type(id).__name__}")
+        if len(id) != ID_BYTES:
+            raise InvalidValue("id", f"must have {ID_BYTES} bytes, got {len(id)}")
         if self._released is not None:
             raise InvalidValue("id", "must come before this party's only release")
         self.transport.check(self.number, part)

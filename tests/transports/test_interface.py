@@ -92,6 +92,8 @@ def test_run_steps_and_parties_have_the_same_sum(case: Case) -> None:
         everything = share(x, rng, context=context)
         view = protocol.shuffle(everything, rng, order=order, context=context)
         assert same(protocol.analyze(view, context=context), result)
+        with pytest.raises(ValueError, match=r"^order must be one of"):
+            protocol.shuffle(everything, order="as sent", context=context)
     case.check(result)
     case.check(by_parties(protocol, reports_of(protocol, x)))
 
