@@ -159,6 +159,8 @@ def by_neighbours(vectors: Array, lost: int, neighbours: float) -> Measured:
     server = Stopwatch()
     with server():
         workflow(clients, context)
+    # neighbours are random: this fails in one run of a hundred, and never in --quick
+    assert means, "a client of SecAgg+ lost too many neighbours: run it again"
     (mean,) = means
     kept = [node for node in clients.vectors if node not in clients.lost]
     return Measured(
@@ -272,7 +274,7 @@ def command(files: Files, quick: bool) -> None:
         raise click.UsageError(
             "this needs Flower: pip install -r examples/flower/requirements.txt"
         ) from None
-    size = (20, 1000, 2) if quick else (USERS, DIMENSION, LOST)
+    size = (20, 1000, 1) if quick else (USERS, DIMENSION, LOST)
     cells = stepped("adding up", 1 + len(NEIGHBOURS), rows(*size))
     files.report("secure-aggregation", markdown(HEADER, cells))
 
