@@ -234,9 +234,9 @@ class Sum(ABC, Generic[_T]):
         Returns
         -------
         int, ndarray or SumResult
-            For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals, the
-            guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C raises
-            `Interrupted`; nothing was released.
+            For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals,
+            warnings, the guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C
+            raises `Interrupted`; nothing was released.
         """
         source = secure(rng)
         progress = progress or reported.get()
