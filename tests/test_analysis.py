@@ -63,6 +63,7 @@ COMMITTED = [
         "scm22-exponents scm22-precisions scm22-reports scm22-figure-1.png scm22-figure-2.png "
         "scm22-figure-3.png",
     ),
+    ("transports", "", "transports"),
     (
         "vector_tables",
         "",

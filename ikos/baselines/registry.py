@@ -52,8 +52,10 @@ from ikos.results.text import Printed, at_least
 from ikos.sums import PrivateSum
 from ikos.sums.private import MAX_RELEASES, PrivateVectorSum
 from ikos.sums.protocol import SumProtocol
+from ikos.transports import Helpers
 
-MODELS = ("central", "shuffle", "local")  # whom users trust: a curator, shufflers, or no one
+MODELS = ("central", "helpers", "shuffle", "local")
+"""Whom users trust: a curator; one of the parties that add; shufflers; or no one."""
 
 TASK_DOMAINS = (Bounds, Box, Ball, Categories)
 """The domains of tasks between parties."""
@@ -67,7 +69,7 @@ class ProtocolSpec:
     ----------
     key, name, source : str
         Its permanent name in programs; its name for people; its paper.
-    model : {"central", "shuffle", "local"}
+    model : {"central", "helpers", "shuffle", "local"}
         The parties whom users trust.
     trusted : str
         Who must be trusted with what, where ``{shufflers}`` stands for the shufflers.
@@ -124,7 +126,7 @@ class ProtocolSpec:
             # not InvalidType: a row gives the reason, as for any other impossible protocol
             raise InvalidValue("domain", f"must be a {names}, got {type(domain).__name__}")
         options = dict(self.options)
-        if overhead is not None and self.made_by is PrivateVectorSum:
+        if overhead is not None and self.made_by is PrivateVectorSum and "transport" not in options:
             options = {"layout": "blocks"} | options | {"overhead": overhead}
         if min_honest is not None and min_honest < n:
             if self.honest == "all":
@@ -221,12 +223,12 @@ class ComparisonRow(Printed):
 
     @property
     def servers(self) -> int | None:
-        """The number of servers (a curator, or the analyzer and the fewest shufflers)."""
+        """The number of servers (a curator, or the analyzer with a helper or fewest shufflers)."""
         if self.protocol is None:
             return None
         count = getattr(self.protocol, "messages", None)
-        shufflers = count.shuffled if isinstance(count, MessageCount) else 1
-        return 1 + shufflers * (self.spec.model == "shuffle")
+        others = count.shuffled if isinstance(count, MessageCount) else 1
+        return 1 + others * (self.spec.model in ("helpers", "shuffle"))
 
     @property
     def trusted(self) -> str | None:
@@ -306,6 +308,18 @@ def _recursive(messages: int, whose: str) -> ProtocolSpec:
     )
 
 
+def _helped(key: str, made_by: Any, recipe: Helpers, **more: Any) -> ProtocolSpec:
+    """Return the entry of a sum with one helper."""
+    name, trusted = {
+        "users": ("noise of all users", "analyzer or helper: its shares; users: randomness"),
+        "parties": ("noise of both parties", "analyzer or helper: its shares and noise"),
+    }[recipe.noise]
+    name += ", over shares that a helper adds"
+    source = "BBGN20, Section 5, helpers of this library"
+    options = {"transport": recipe}
+    return ProtocolSpec(key, name, source, "helpers", trusted, made_by, options=options, **more)
+
+
 _CURATOR = "all users trust the curator with what they hold, and to add the noise"
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
@@ -325,6 +339,8 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
         CentralLaplace, note=_CURATOR, pure=True),
     _central("central-discrete", "central discrete Laplace noise",
         "Ghosh, Roughgarden, Sundararajan 2009", CentralDiscreteLaplace, note=_CURATOR, pure=True),
+    _helped("helpers-sum", PrivateSum, Helpers()),
+    _helped("helpers-sum-parties", PrivateSum, Helpers(noise="parties")),
     _shuffle("private-sum", _SECURE, "BBGN20, Section 5, counts of this library", PrivateSum,
         task="shares"),
     _shuffle("private-sum-bbgn20", _SECURE, "BBGN20, Section 5, and its counts", PrivateSum,
@@ -358,6 +374,10 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
     _central("central-gaussian", "central discrete Gaussian noise",
         "Canonne, Kamath, Steinke 2020", CentralGaussian, domains=_ALL_VECTORS,
         note=_CURATOR, accounts=True),
+    _helped("helpers-vector-sum", PrivateVectorSum, Helpers(), domains=_ALL_VECTORS,
+        accounts=True),
+    _helped("helpers-vector-sum-parties", PrivateVectorSum, Helpers(noise="parties"),
+        domains=_ALL_VECTORS, accounts=True),
     _shuffle("private-vector-sum", _SECURE, "BBGN20, Section 5, accounts of this library",
         PrivateVectorSum, domains=_ALL_VECTORS, accounts=True, task="shares"),
     _shuffle("masked-vector-sum", "noise of all users, under masks whose keys are summed securely",
@@ -443,8 +463,8 @@ def comparison(
     Returns
     -------
     tuple of ComparisonRow
-        The central model first, then the shuffle model, then the local one; within each, ordered by
-        the bound on the mean squared error, with impossible ones last.
+        The central model first, then sums with a helper, the shuffle model and the local one;
+        within each, ordered by the bound on the mean squared error, with impossible ones last.
 
     Examples
     --------

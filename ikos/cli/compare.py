@@ -73,7 +73,8 @@ KEYS = [
 
 COLUMNS = [
     Field("key", "the protocol", "protocol", value="entry.key"),
-    Field("model", "trust model: central, shuffle or local", "model", value="entry.spec.model"),
+    Field("model", "trust model: central, helpers, shuffle or local", "model",
+          value="entry.spec.model"),
     Field("name", "the protocol in words", value="entry.spec.name"),
     Field("source", "the paper", value="entry.spec.source"),
     Field("trust", "a special assumption, or null", value="entry.spec.note"),
@@ -98,8 +99,8 @@ COLUMNS = [
     Field("high", "upper end of that interval", "to", count, "interval.high"),
     Field("seconds", "seconds per run", "s/run", "{:.2g}".format, "runs.seconds"),
     Field("errors", "error of each run, NOT private", value="runs.errors"),
-    Field("servers", "number of servers: the curator, or the analyzer and the fewest shufflers",
-          "servers", value="entry.servers"),
+    Field("servers", "number of servers: the curator, or the analyzer and the helper or the fewest "
+          "shufflers", "servers", value="entry.servers"),
     Field("task", "the --transport of 'ikos task new' that runs it between parties, or null",
           "task", value="entry.task"),
     Field("trusted", "who must be trusted, with what", "who is trusted with what",

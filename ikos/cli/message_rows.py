@@ -18,10 +18,11 @@ from ikos.cli.types import SIGMAS, USERS, Cases, Honest, Whole
 from ikos.results.report import digits
 
 if TYPE_CHECKING:
-    from ikos.counts import Layout
+    from ikos.counts import Layout, MessageCount
     from ikos.data.domains import Bounds, Domain
     from ikos.plots.curves import Curve
     from ikos.sums import PrivateSum, PrivateVectorSum
+    from ikos.transports import Recipe
 
 DEFAULT_RESERVE = Fraction(1, 100)
 
@@ -68,6 +69,11 @@ class MessagesRequest(DomainRequest):
         "second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
     shuffler: str | None = from_option(default=None, show_default="both")
     clear_share: bool | None = from_option(CLEAR_SHARE, default=None, show_default="both")
+    helpers: int | None = from_option(
+        type=Whole(1), show_default="1, unless shares are chosen",
+        help="Number of helpers: also list other transports of the same sum, helpers with noise of "
+        "users or of the parties and, of vectors, masks.",
+    )  # fmt: skip
     plot: Path | None = from_option(
         help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file. Needs "
         "the extra 'plot'."
@@ -90,6 +96,8 @@ class MessagesRequest(DomainRequest):
         asked = [name for name, value in secure.items() if value is not None]
         if len(asked) == 2:
             raise click.UsageError("--sigma and --messages cannot be combined")
+        if self.messages and self.helpers:
+            raise click.UsageError("--helpers and --messages cannot be combined")
         for name, value in private.items():
             if asked and value is not None:
                 raise click.UsageError(
@@ -138,6 +146,23 @@ class MessagesRequest(DomainRequest):
             for clear_share in ((True, False) if self.clear_share is None else (self.clear_share,))
         ]
 
+    def transports(self) -> list[tuple[str, str | None, Recipe]]:
+        """Return other transports to list, with those who add noise: none if shares are chosen."""
+        from ikos.transports import Helpers, Masked, Shuffled
+
+        chosen = self.analysis or self.shuffler or self.clear_share is not None
+        if self.messages or (chosen and self.helpers is None):
+            return []
+        keys = Shuffled(
+            layout="blocks", corrupt_shufflers=self.corrupt_shufflers, overhead=self.overhead or 0
+        )
+        helpers = self.helpers or 1
+        users = None if self.epsilon is None else "users"
+        listed: list[tuple[str, str | None, Recipe]] = [("helpers", users, Helpers(helpers))]
+        if users:
+            listed.append(("helpers", "parties", Helpers(helpers, "parties")))
+        return [("masks", users, Masked(keys))] * self.vectors + listed
+
     def analyses(self) -> Sequence[str]:
         """Return the analyses to list."""
         from ikos.counts import ANALYSES
@@ -160,17 +185,57 @@ class RowSetting:
 
 @dataclass(frozen=True)
 class CountRow:
-    """The result of an analysis in a setting: ``counts``, or the ``reason`` why there are none."""
+    """The result of an analysis in a setting: ``counts``, or the ``reason`` why there are none.
+
+    Other transports than shares have no setting.
+    """
 
     question: Question
-    setting: RowSetting
-    layout: str | None
+    setting: RowSetting | None
+    layout: str | None = None
+    transport: str = "shares"
+    noise: str | None = None
+    theorem: str | None = None
     counts: Layout | None = None
     standard_error: float | None = None
     necessary: int | None = None
     reason: str | None = None
     best: bool = False
     smallest: bool = False
+
+    @property
+    def name(self) -> str:
+        """The analysis, or another transport."""
+        if self.setting is not None:
+            return self.setting.analysis
+        return f"{self.transport}, noise of {self.noise}" if self.noise else self.transport
+
+    @property
+    def count(self) -> MessageCount | None:
+        """Messages of each sum, of those that shufflers mix."""
+        return None if self.counts is None or self.transport == "helpers" else self.counts.count
+
+    @property
+    def servers(self) -> int | None:
+        """The analyzer, and the shufflers or helpers."""
+        if self.counts is None:
+            return None
+        single = self.setting is not None and self.setting.shuffler == "single"
+        return 2 if single else 1 + self.counts.count.shuffled
+
+    @property
+    def trusted(self) -> str | None:
+        """Who must be trusted, with what."""
+        if self.servers is None:
+            return None
+        others = self.servers - 1
+        if self.transport != "helpers":
+            whom = f"{others:,} shufflers" if others > 1 else "shuffler"
+            return f"{whom}: who sent what; users: randomness"
+        whom = f"analyzer or one of {others} helpers" if others > 1 else "analyzer or helper"
+        if self.noise == "parties":
+            return f"{whom}: its shares and noise"
+        return f"{whom}: its shares; users: {'randomness' if self.noise else 'presence'}"
 
     @property
     def proved(self) -> bool:
@@ -252,6 +317,10 @@ class Question(ABC):
         """Return the sum in a setting and a layout."""
 
     @abstractmethod
+    def _other(self, recipe: Recipe) -> Any:
+        """Return the sum in another transport, with its own precision and modulus."""
+
+    @abstractmethod
     def _necessary(self, setting: RowSetting, length: int) -> int | None:
         """Return a lower bound on shuffled messages for blocks of a length, if one is known."""
 
@@ -276,12 +345,36 @@ class Question(ABC):
             if row.layout == name or row.layout not in LAYOUTS.values():  # not blocks of one or all
                 yield row
 
+    def others(self) -> Iterator[CountRow]:
+        """Yield a row for each other transport: what it takes, or why it is not possible."""
+        for name, noise, recipe in self.request.transports():
+            row = CountRow(self, None, transport=name, noise=noise)
+            try:
+                protocol = self._other(recipe)
+            except ValueError as error:
+                yield replace(row, reason=in_options(error))
+                continue
+            transport = protocol.transport
+            assumed = (str(one) for one in transport.conditions if one.computational)
+            counts, question = transport.layout, replace(self, q=transport.q)
+            if noise:
+                budget = {"epsilon": protocol.epsilon, "delta": protocol.total_delta}
+                counts = replace(counts, **budget)
+                question = replace(question, precision=protocol.precision)
+            theorem = "; ".join((transport.theorem, *assumed))
+            yield replace(
+                row, question=question, counts=counts, theorem=theorem,
+                layout=counts.name if self.request.vectors else None,
+                standard_error=math.sqrt(protocol.mse) if noise else None,
+            )  # fmt: skip
+
     def _counted(self, row: CountRow, layout: str) -> CountRow:
         """Return a row with the proved counts and the lower bound."""
         from ikos.counts.analyses import checked_scheme
         from ikos.counts.published import unproved
 
         request, setting = self.request, row.setting
+        assert setting is not None
         if request.corrupt_shufflers and setting.shuffler == "single":
             raise ValueError("a single shuffler must be honest: it sees everything")
         options = (
@@ -302,7 +395,7 @@ class Question(ABC):
             row, counts=counts, layout=counts.name if request.vectors else None,
             standard_error=None if request.epsilon is None else math.sqrt(protocol.mse),
             necessary=self._necessary(setting, counts.length),
-            reason=reason,
+            reason=reason, theorem=counts.count.theorem,
         )  # fmt: skip
 
 
@@ -322,6 +415,13 @@ class SecureQuestion(Question):
 
         options |= {"messages": self.total} if self.sigma is None else {"sigma": self.sigma}
         return SecureVectorSum(self.users, self.dimension, self.q, **options)
+
+    def _other(self, recipe: Recipe) -> Any:
+        from ikos.transports import Masked
+
+        # masked sums are not modulo q: those of values that never wrap around are the same
+        bound = {"upper": (self.q - 1) // self.users} if isinstance(recipe, Masked) else {}
+        return self._protocol(min_honest=self.honest, transport=recipe, **bound)
 
     def _necessary(self, setting: RowSetting, length: int) -> int | None:
         from ikos.counts import necessary_messages
@@ -382,7 +482,9 @@ class PrivateQuestion(Question):
         from ikos.sums import PrivateSum, PrivateVectorSum
 
         request, (epsilon, delta) = self.request, self.budget
-        options |= {"reserve": self.reserve, "integers": request.integers}
+        options |= {"integers": request.integers}
+        if "transport" not in options:
+            options["reserve"] = self.reserve
         if isinstance(self.space, Bounds):
             options |= {"lower": self.space.lower, "upper": self.space.upper}
             return PrivateSum(self.users, epsilon, delta, **options)
@@ -391,6 +493,10 @@ class PrivateQuestion(Question):
 
     def _protocol(self, **options: Any) -> Any:
         return self._sum(precision=self.precision, modulus=self.q, **options)
+
+    def _other(self, recipe: Recipe) -> Any:
+        chosen = {"precision": self.request.precision, "modulus": self.request.modulus}
+        return self._sum(**chosen, min_honest=self.honest, transport=recipe)
 
     def _necessary(self, setting: RowSetting, length: int) -> int | None:  # noqa: ARG002
         from ikos.counts import necessary_private_messages

@@ -36,6 +36,7 @@ SUM_KEYS = [
           value="request.integers"),
     Field("overhead", "transport overhead per message of vectors in bytes, or null",
           value="request.overhead"),
+    Field("helpers", "requested number of helpers, or null", value="request.helpers"),
 ]  # fmt: skip
 KEYS = [*SUM_KEYS, *DOMAIN_KEYS, Field("plot", "the file that was written, or null")]
 """Keys whose values differ between several sums are null: they are in the rows."""
@@ -48,8 +49,8 @@ def _level(sigma: float) -> str:
 
 
 COLUMNS = [
-    Field("best", "whether no proved row for the same users and level has fewer messages or, with "
-          "--messages, a higher level", "", "*".__mul__),
+    Field("best", "whether no proved row of shares for the same users and level has fewer messages "
+          "or, with --messages, a higher level", "", "*".__mul__),
     Field("smallest", "likewise fewer bits, or with --overhead fewer bytes; false with --messages",
           "", "+".__mul__),
     Field("users", "number of users", "users", value="question.users"),
@@ -59,31 +60,38 @@ COLUMNS = [
           value="question.precision"),
     Field("requested_sigma", "requested security in bits, or null", "sigma >=",
           "{:.6g}".format, value=lambda row: row.question.sigma and float(row.question.sigma)),
-    Field("analysis", "the analysis", "analysis", value="setting.analysis"),
+    Field("transport", "shares, masks or helpers", "transport"),
+    Field("noise", "who adds the noise with masks or helpers: users or parties; or null"),
+    Field("analysis", "the analysis of shares", "analysis", value="setting.analysis"),
     Field("shuffler", "parallel or single", "shuffler", value="setting.shuffler"),
     Field("clear_share", "whether a message bypasses the shufflers", value="setting.clear_share"),
-    Field("layout", "layout of vectors: separate sums, one group, or blocks of b coordinates; null "
-          "for scalars", "layout"),
+    Field("layout", "layout of vectors: separate sums, one group, or blocks of b coordinates; of "
+          "other transports, what is sent; null for scalars", "layout"),
     Field("sums", "number of sums, one per block", value="counts.sums"),
-    Field("shuffled", "shuffled messages of each sum; null where nothing is covered", "shuffled",
-          value="counts.count.shuffled", needed=True),
+    Field("shuffled", "shuffled messages of each sum (with masks, of keys); null with helpers and "
+          "where nothing is covered", "shuffled", value="count.shuffled"),
     Field("necessary", "proved lower bound on shuffled messages; null where unknown", "necessary"),
-    Field("clear", "clear messages of each sum", "clear", value="counts.count.clear"),
+    Field("clear", "clear messages of each sum; null likewise", "clear", value="count.clear"),
     Field("total", "messages of each sum", value="counts.count.total"),
-    Field("messages_per_user", "messages of all sums", "in all", value="counts.messages_per_user"),
+    Field("messages_per_user", "messages of all sums; null where nothing is covered", "in all",
+          value="counts.messages_per_user", needed=True),
     Field("bits_per_user", "bits of all sums", "bits/user", value="counts.bits_per_user"),
     Field("bytes_per_user", "bytes of all sums, with --overhead for each message; null without it",
           "bytes/user"),
     Field("sigma", "proved security in bits; null where unlimited", "sigma", _level),
-    Field("unlimited", "whether there is nothing to hide, as with a single user"),
+    Field("unlimited", "whether nothing is lost, as with a single user, or only by the assumptions "
+          "that the theorem names"),
     Field("delta", "proved delta of a private sum", "delta", partial(at_least, digits=2),
           "counts.delta"),
-    Field("noise_epsilon", "the epsilon left for the noise", "noise eps",
+    Field("noise_epsilon", "the epsilon left for the noise by shares", "noise eps",
           partial(at_most, digits=4), "counts.count.noise_epsilon"),
     Field("standard_error", "bound on the root mean squared error of a private sum", "error",
           partial(at_least, digits=4)),
     Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
-    Field("theorem", "the theorem that proves it", value="counts.count.theorem"),
+    Field("servers", "number of servers: the analyzer, and the fewest shufflers or the helpers",
+          "servers"),
+    Field("trusted", "who must be trusted, with what", "who is trusted with what"),
+    Field("theorem", "the theorem that proves it, with computational assumptions"),
     Field("reason", "why nothing is covered or proved, or null"),
 ]  # fmt: skip
 
@@ -126,6 +134,10 @@ def command(request: MessagesRequest) -> Report:
     whose coordinates are summed separately, or as one group; with --overhead
     also in blocks.
 
+    Unless an analysis, a shuffler or a clear share is chosen, other transports
+    of the same sum are listed too, with the servers that each takes and who is
+    trusted with what: a helper, and for vectors masks.
+
     The output also gives a lower bound on the number of shuffled messages,
     which holds for every analysis.
     """
@@ -135,10 +147,10 @@ def command(request: MessagesRequest) -> Report:
     request.check()
     questions = request.questions()
     rows = _rows(questions)
-    covered = [row.counts.count for row in rows if row.counts is not None]
+    shuffled = max((row.count.shuffled for row in rows if row.count is not None), default=0)
     if request.plot is not None:
         _plot(questions[0], request.plot)
-    warnings = trust_warnings(request.corrupt_shufflers, max(count.shuffled for count in covered))
+    warnings = trust_warnings(request.corrupt_shufflers, shuffled)
     if request.epsilon is not None and request.delta is not None:
         each = [budget_warnings(request.epsilon, request.delta, users) for users in request.users]
         warnings = [*dict.fromkeys(chain(*each)), *warnings]
@@ -155,6 +167,8 @@ def _shown(rows: Sequence[CountRow], column: Field) -> Field:
     """Return a column, for programs alone if it tells no sums apart and is in the title."""
     title = column.title
     if column.key in ("users", "requested_sigma") and len({*map(column.of, rows)}) == 1:
+        title = None
+    if column.key in ("transport", "servers", "trusted") and all(row.setting for row in rows):
         title = None
     return replace(column, title=title)
 
@@ -175,10 +189,11 @@ def _rows(questions: Sequence[Question]) -> list[CountRow]:
                     done += 1
                     shown(done, len(questions) * len(analyses) * len(settings))
                 answers += sorted(listed, key=attrgetter("messages"))
-            if not any(row.counts for row in answers):
+            others = [*question.others()]
+            if not any(row.counts for row in (*answers, *others)):
                 which = "this" if len(questions) == 1 else f"{question.users:,} users"
                 raise click.UsageError(f"no theorem covers {which}: {'; '.join(_reasons(answers))}")
-            rows += _marked(answers)
+            rows += [*_marked(answers), *others]
     return rows
 
 
@@ -199,14 +214,14 @@ def _reasons(rows: Sequence[CountRow]) -> list[str]:
     analyses: dict[str, dict[str, None]] = {}
     for row in rows:
         if row.reason is not None:
-            analyses.setdefault(row.reason, {})[row.setting.analysis] = None
+            analyses.setdefault(row.reason, {})[row.name] = None
     return [f"{', '.join(names)}: {reason}" for reason, names in analyses.items()]
 
 
 def _notes(request: MessagesRequest, rows: Sequence[CountRow]) -> list[str]:
     """Return theorems, explanations of columns and marks, and reasons where nothing is covered."""
     stated = [row for row in rows if row.counts and row.sigma != 0]
-    notes = [f"{row.setting.analysis}: {row.counts.count.theorem}" for row in stated if row.counts]
+    notes = [f"{row.name}: {row.theorem}" for row in stated]
     notes += [PRIVATE_COLUMNS] * (request.epsilon is not None)
     if any(row.necessary for row in rows):
         notes.append("necessary: proved lower bound on the number of shuffled messages.")
@@ -215,6 +230,8 @@ def _notes(request: MessagesRequest, rows: Sequence[CountRow]) -> list[str]:
     marks = f"is sufficient; * marks the fewest messages, + the fewest {unit}"
     if request.messages:
         marks = "has at least this level, sigma in bits; * marks the highest"
+    if not all(row.setting for row in rows):
+        marks = marks.replace("; *", "; of shares, *")
     notes.append(f"Each proved row {marks}.")
     return list(dict.fromkeys(notes))
 

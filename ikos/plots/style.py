@@ -34,6 +34,8 @@ LOOKS: dict[str, tuple[str, str]] = {
     "central-gaussian": (GREY, "o"),
     "private-sum": (BLACK, "D"), "private-sum-bbgn20": (BLACK, "o"),
     "private-vector-sum": (BLACK, "D"), "masked-vector-sum": (BLACK, "p"),
+    "helpers-sum": (BLACK, "s"), "helpers-sum-parties": (BLACK, "h"),
+    "helpers-vector-sum": (BLACK, "s"), "helpers-vector-sum-parties": (BLACK, "h"),
     "privacy-blanket": (BLUE, "o"), "recursive-2-paper": (ORANGE, "s"), "recursive-2": (GREEN, "D"),
     "recursive-3-paper": (PURPLE, "p"), "recursive-3": (VERMILLION, "h"), "recursive-4": (SKY, "^"),
     "designated-noise": (BLUE, "D"), "sparse-noise": (BLUE, "s"),

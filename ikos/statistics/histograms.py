@@ -234,7 +234,7 @@ def histogram_protocols(
     These are one private sum for each category, and `ikos.baselines.FrequencyEstimation`, which
     sends few messages: with one category per message, and with sets of categories of the best size
     found. The latter two have a single shuffler, and so are left out if ``corrupt_shufflers`` is
-    positive.
+    positive or if the private sums are to have another ``transport`` than shares.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def histogram_protocols(
         return limited == 0  # too many messages: sets must be larger, as they must for fewer bytes
 
     protocols: list[HistogramProtocol] = [sums]
-    if not options.get("corrupt_shufflers"):
+    if not options.get("corrupt_shufflers") and sums.transport.name == "shares":
         # Larger sets have a larger error and, beyond one category, fewer bytes.
         largest = max(1, categories // 2)
         good, bad = (largest, 0) if limited else (1, largest + 1)

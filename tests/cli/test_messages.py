@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -13,16 +14,17 @@ from ikos import (
     PrivateSum,
     PrivateVectorSum,
     SecureSum,
+    SecureVectorSum,
     SparseTernary,
     message_count,
 )
 from ikos.counts import (
-    ANALYSES,
     necessary_messages,
     necessary_private_messages,
     vector_layouts,
 )
 from ikos.counts.analyses import LEVELS
+from ikos.transports import Helpers, Masked, Shuffled
 
 SECURE = ("messages", "--users", "10^6", "--modulus", "2^64", "--sigma", "80", "--json")
 PRIVATE = ("messages", "--users", "1000", "--epsilon", "1", "--delta", "1e-8", "--json")
@@ -36,8 +38,12 @@ def how(row):
     return {name: row[name] for name in ("analysis", "shuffler", "clear_share")}
 
 
+def of_shares(result):
+    return [row for row in result["rows"] if row["transport"] == "shares"]
+
+
 def covered(result):
-    return [row for row in result["rows"] if row["total"] is not None]
+    return [row for row in of_shares(result) if row["total"] is not None]
 
 
 class TestNumbers:
@@ -50,9 +56,11 @@ class TestNumbers:
         result = run(*SECURE, *extra).json
         assert (result["modulus"], result["sigma"], result["epsilon"]) == (str(2**64), 80, None)
         assert (result["users"], result["min_honest"]) == (10**6, honest)
-        found = [(row["analysis"], row["shuffler"], row["clear_share"]) for row in result["rows"]]
+        found = [
+            (row["analysis"], row["shuffler"], row["clear_share"]) for row in of_shares(result)
+        ]
         assert sorted(found) == sorted((name, *each) for name in LEVELS for each in SETTINGS)
-        for row in result["rows"]:
+        for row in of_shares(result):
             if row["total"] is None:
                 assert row["reason"]
                 assert row["best"] is row["proved"] is False
@@ -135,11 +143,11 @@ class TestNumbers:
     def test_text_rounds_in_the_safe_direction(self, run):
         rows = covered(run(*PRIVATE).json)
         lines = run(*PRIVATE[:-1]).out.splitlines()
-        shown = [line.split() for line in lines if line.strip(" *+").startswith(ANALYSES)]
-        table = [cells for cells in shown if cells[-1] in ("yes", "no")]
+        table = [line.split() for line in lines if line.strip(" *+").startswith("shares")]
         assert len(table) == len(rows)
         for cells, row in zip(table, rows, strict=True):
-            delta, left, error = map(float, cells[-4:-1])
+            proved = cells.index("yes" if row["proved"] else "no")
+            delta, left, error = map(float, cells[proved - 3 : proved])
             assert delta >= row["delta"]
             assert left <= row["noise_epsilon"] or left == 1
             assert error >= row["standard_error"]
@@ -162,7 +170,7 @@ class TestSeveral:
         single = [table(n, sigma) for n in users for sigma in sigmas or (None,)]
         assert result["rows"] == [row for one in single for row in one["rows"]]
         for one in single:
-            for row in one["rows"]:
+            for row in of_shares(one):
                 own = {"requested_sigma": one["sigma"]}
                 own |= {key: one[key] for key in ("users", "min_honest", "modulus", "precision")}
                 assert own.items() <= row.items()
@@ -188,6 +196,7 @@ class TestSeveral:
         trust = {"min_honest": 1800 if "90%" in extra else 2000,
                  "corrupt_shufflers": 2 * ("2" in extra)}  # fmt: skip
         assert sorted({row["total"] or 0 for row in rows}) == [0, 4, 15]
+        assert len(of_shares({"rows": rows})) == len(rows)  # others have no messages to choose
         for row in covered({"rows": rows}):
             protocol = SecureSum(2000, 2**16, messages=row["total"], **how(row), **trust)
             assert row["sigma"] == protocol.messages.sigma
@@ -307,6 +316,116 @@ class TestVectors:
             assert row["bits_per_user"] == protocol.layout.bits_per_user
             assert row["delta"] == protocol.layout.delta <= 1e-8
             assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
+
+
+class TestTransports:
+    def rows(self, run, *line, helpers=2):
+        given = ("messages", *line, "--analysis", "best", "--shuffler", "single", "--json")
+        result = run(*given, "--helpers", helpers).json
+        assert result["helpers"] == helpers
+        listed = run(*given).json["rows"]
+        assert of_shares(result) == listed  # marked as without other transports
+        return [row for row in result["rows"] if row not in listed]
+
+    def check(self, row, protocol, servers):
+        assert row["proved"]
+        assert not row["best"]
+        assert not row["smallest"]
+        assert row["modulus"] == str(protocol.transport.q)
+        assert row["messages_per_user"] == protocol.transport.layout.messages_per_user
+        assert row["bits_per_user"] == protocol.transport.layout.bits_per_user
+        assert row["servers"] == servers
+        assert row["theorem"].startswith(protocol.transport.theorem)
+        if isinstance(protocol, PrivateSum | PrivateVectorSum):
+            assert row["precision"] == protocol.precision
+            assert row["delta"] == protocol.guarantee.delta
+            assert row["standard_error"] ** 2 == pytest.approx(protocol.mse)
+            assert row["sigma"] is row["unlimited"] is None
+        else:
+            level = protocol.transport.sigma
+            assert row["sigma"] == (None if row["unlimited"] else level)
+            assert row["unlimited"] == math.isinf(level)
+
+    @pytest.mark.parametrize("helpers", [2, 60])
+    def test_numbers_are_the_librarys(self, run, helpers):
+        users, parties = self.rows(run, *PRIVATE[1:7], "--min-honest", "900", helpers=helpers)
+        for row, noise in (users, "users"), (parties, "parties"):
+            recipe = Helpers(helpers, noise)
+            protocol = PrivateSum(1000, 1, Fraction("1e-8"), min_honest=900, transport=recipe)
+            self.check(row, protocol, helpers + 1)
+            assert (row["transport"], row["noise"]) == ("helpers", noise)
+            assert row["shuffled"] is row["clear"] is row["analysis"] is None
+        whom = f"analyzer or one of {helpers} helpers: its shares"
+        assert users["trusted"] == f"{whom}; users: randomness"
+        assert parties["trusted"] == f"{whom} and noise"
+        # precision and modulus are those of the noise
+        assert (users["modulus"] == parties["modulus"]) == (helpers == 2)
+        assert users["precision"] < parties["precision"]
+
+    @pytest.mark.slow
+    def test_vectors_are_the_librarys(self, run):
+        masks, users, parties = self.rows(
+            run, *PRIVATE[1:7], "--domain", "ball", "--dimension", "9",
+            "--releases", "3",
+        )  # fmt: skip
+        given = (1000, Ball(9), 1, Fraction("1e-8"))
+        recipes = (Masked(Shuffled(layout="blocks", overhead=0)), Helpers(2), Helpers(2, "parties"))
+        for row, recipe in zip((masks, users, parties), recipes, strict=True):
+            protocol = PrivateVectorSum(*given, releases=3, transport=recipe)
+            shuffled = protocol.transport.layout.count.shuffled
+            self.check(row, protocol, 1 + shuffled)
+            assert (row["shuffled"] is None) == (row["transport"] == "helpers")
+        assert "assuming Ring-LWE" in masks["theorem"]
+        assert masks["trusted"].endswith(" shufflers: who sent what; users: randomness")
+
+    def test_secure_sums_are_the_librarys(self, run):
+        (row,) = self.rows(run, *SECURE[1:-1])
+        self.check(row, SecureSum(10**6, 2**64, transport=Helpers(2)), 3)
+        assert row["unlimited"]
+        assert row["sigma"] is None
+        assert "assuming that HKDF-SHA512 and AES-256 are pseudorandom" in row["theorem"]
+        assert row["trusted"].endswith("its shares; users: presence")
+
+    @pytest.mark.slow
+    def test_secure_vectors_are_the_librarys(self, run):
+        given = ("--users", "1000", "--modulus", "2^23", "--sigma", "80", "--dimension", "5000")
+        masks, helpers = self.rows(run, *given)
+        protocol = SecureVectorSum(
+            1000, 5000, 2**23, upper=(2**23 - 1) // 1000,
+            transport=Masked(Shuffled(layout="blocks", overhead=0)),
+        )  # fmt: skip
+        self.check(masks, protocol, 1 + protocol.transport.layout.count.shuffled)
+        self.check(helpers, SecureVectorSum(1000, 5000, 2**23, transport=Helpers(2)), 3)
+
+    def test_what_a_transport_cannot_do_is_told(self, run):
+        line = ("--users", "1000", "--modulus", "2^16-15", "--sigma", "20")
+        (row,) = self.rows(run, *line)
+        assert "--modulus must be a power of two" in row["reason"]
+        assert row["servers"] is row["trusted"] is row["bits_per_user"] is None
+        assert row["reason"] in " ".join(run("messages", *line).out.split())
+
+    def test_chosen_shares_are_listed_alone_unless_helpers_are(self, run, refused):
+        line = ("messages", "--users", "1000", "--modulus", "2^16", "--sigma", "20", "--json")
+        for chosen, others in (
+            ((), 1), (("--shuffler", "single"), 0), (("--no-clear-share",), 0),
+            (("--shuffler", "single", "--helpers", "1"), 1),
+        ):  # fmt: skip
+            result = run(*line, *chosen).json
+            assert len(result["rows"]) - len(of_shares(result)) == others
+        text = run(*line[:-1], "--shuffler", "single").out
+        assert "transport" not in text
+        assert "trusted" not in text
+        messages = ("--messages", "9", "--helpers", "2")
+        assert "--helpers and --messages cannot" in refused(*line[:5], *messages)
+        assert "--helpers must be at most 1000" in refused(*line[:-1], "--helpers", "1001")
+
+    @pytest.mark.slow
+    def test_a_million_users_and_a_thousand_classes(self, run):
+        line = ("messages", "--users", "10^6", "--epsilon", "1", "--delta", "1e-12", "--domain",
+                "categories", "--sizes", "1000", "--overhead", "1136", "--json")  # fmt: skip
+        chosen = ("--analysis", "best", "--shuffler", "parallel", "--helpers", "1")
+        rows = [row for row in run(*line, *chosen).json["rows"] if row["transport"] == "helpers"]
+        assert [row["bytes_per_user"] for row in rows] == [2500 + 32 + 2 * 1136] * 2
 
 
 class TestPlot:
