@@ -104,7 +104,7 @@ class Atoms(Noise):
     def whole(self, size: int, rng: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
         return np.arange(size), self.values
 
-    shares = distribution = divergences = error_growth = least = None  # type: ignore[assignment]
+    shares = distribution = divergences = error_growth = least = None
 
 
 @dataclass
@@ -208,8 +208,8 @@ def noisy(laws: dict[int, NDArray[Any]], q: int) -> dict[int, NDArray[Any]]:
     """Return the laws of views for sums to which a noise is added, once."""
     if len(laws) == 1:  # of no honest users: the answer is that of the coalition, with noise
         answers = laws[0].reshape(-1, q)
-        return {0: sum(np.roll(answers, e, axis=1) for e in ATOMS).reshape(-1)}  # type: ignore[union-attr]
-    return {s: sum(laws[(s + e) % q] for e in ATOMS) for s in laws}  # type: ignore[misc]
+        return {0: sum(np.roll(answers, e, axis=1) for e in ATOMS).reshape(-1)}
+    return {s: sum(laws[(s + e) % q] for e in ATOMS) for s in laws}
 
 
 def equal(one: dict[int, NDArray[Any]] | None, other: dict[int, NDArray[Any]]) -> bool:
