@@ -38,7 +38,7 @@ def chosen_recipe(transport: str | Recipe | None, options: Shuffled) -> Recipe:
         transport = Masks.name if options.layout == MASKED else "shares"
     if isinstance(transport, str):
         return TRANSPORTS[choice("transport", transport, TRANSPORTS)].of(options)
-    if not hasattr(transport, "size"):
+    if not isinstance(transport, Recipe):
         raise InvalidType("transport", f"must be a recipe or its name, got {quote(transport)}")
     if options != Shuffled():
         raise InvalidValue(
