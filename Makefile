@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs proofs bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower proofs bench lint format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -32,6 +32,13 @@ test-slow: .venv/installed-test ## the slow tests alone
 
 test-docs: .venv/installed-test ## the documentation's figures, tables and notebooks, made anew
 	$(PYTEST) -m reproduces -n 2
+
+# Flower pins many packages: it has an environment of its own
+test-flower: ## the example with Flower
+	@test -x .venv/flower/bin/python || $(PYTHON) -m venv .venv/flower
+	.venv/flower/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
+		-r examples/flower/requirements.txt "pytest>=8" "hypothesis>=6.100"
+	.venv/flower/bin/python -m pytest tests/test_flower_example.py tests/test_analysis_secure_aggregation.py
 
 proofs: .venv/installed-test ## the machine-checked proofs, with Coq
 	@command -v coqc > /dev/null || { echo "Coq is missing: apt-get install --no-install-recommends" \

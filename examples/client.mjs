@@ -1,5 +1,6 @@
 // A client in JavaScript, for Node 20 or later, without packages. Written from docs/wire-format.md.
-// It reports to tasks of shares whose KEM is X25519: `ikos task new --kem x25519`.
+// It reports to tasks of shares, and with helpers, whose KEM is X25519:
+// `ikos task new --kem x25519`.
 //
 //     node client.mjs task.json token report.json 3
 //
@@ -17,6 +18,9 @@ import { pathToFileURL } from "node:url";
 
 const VERSION = "ikos-parties-3";
 const ENVELOPE = Buffer.from("ikos-parties 3 envelope");
+const SEED = Buffer.from("ikos-parties 3 seed");
+const KEYSTREAM = Buffer.from("ikos helpers 1");
+const CHUNK_BYTES = 1 << 20;
 const TOKEN = Buffer.from("ikos-parties 3 token");
 const SETTLE_MS = 100; // from the call to the first request, longer than drawing takes, and as much
 const DRAW_MS = 30; // more for each coordinate: the time of drawing depends on the noise
@@ -67,17 +71,22 @@ export function readTask(text) {
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
   if (given.kem !== "x25519") throw new Error(`Node 20 does not have ${given.kem}`);
-  const { kind, messages, block_length: length } = given.transport;
-  if (kind !== "shares") throw new Error(`this client sends shares, and the task takes ${kind}`);
+  const { kind, helpers, block_length } = given.transport;
+  if (kind !== "shares" && kind !== "helpers") throw new Error(`the task takes ${kind}`);
   const { domain } = given;
   const sum = domain.sizes?.reduce((all, size) => all + size, 0);
   const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
   const q = BigInt(given.modulus);
-  const width = Math.ceil((q - 1n).toString(2).length / 8);
+  const bits = (q - 1n).toString(2).length;
+  const width = Math.ceil(bits / 8);
+  // one for each party: shares, or what is left for the analyzer of the vectors of seeds
+  const messages = kind === "helpers" ? helpers + 1 : given.transport.messages;
   const blocks = [];
+  const length = kind === "helpers" ? dimension : block_length;
   for (let left = dimension; left > 0; left -= length) blocks.push(Math.min(left, length));
   const id = sha256(canonical);
-  return { ...given, id, hash: id.toString("base64url"), dimension, q, width, blocks, messages };
+  const hash = id.toString("base64url");
+  return { ...given, kind, id, hash, dimension, q, bits, width, blocks, messages };
 }
 
 export const windowPath = (task, window) => `/tasks/${task.hash}/windows/${window}`;
@@ -193,10 +202,12 @@ export class Draws {
   }
 }
 
-/** The value as a client adds it up: rounded steps and noise, for each coordinate. */
+/** The value as a client adds it up: rounded steps and its noise, if any, for each coordinate. */
 export function noisy(task, value, draws) {
   const exact = steps(task, value); // refused before anything is drawn
-  return exact.map((t) => draws.rounded(t) + draws.noise(task.noise, task.min_honest));
+  const users = task.transport.noise !== "parties";
+  const noise = () => (users ? draws.noise(task.noise, task.min_honest) : 0n);
+  return exact.map((t) => draws.rounded(t) + noise());
 }
 
 /** m vectors that add up to y modulo q, uniform but for that. */
@@ -249,9 +260,67 @@ export function seal(publicKey, info, plaintext, ephemeral) {
 export const envelopeInfo = (task, window, shuffler, block) =>
   Buffer.concat([ENVELOPE, task.id, u32(window), u32(shuffler), u32(block)]);
 
+// Seeds
+
+const boundTo = (task, window, party, id) =>
+  Buffer.concat([task.id, u32(window), u32(party), id]);
+
+export const seedInfo = (task, window, helper, id) =>
+  Buffer.concat([SEED, boundTo(task, window, helper, id)]);
+
+/** The vector that a seed stands for. */
+export function expanded(task, window, helper, id, seed) {
+  const word = 2 ** Math.ceil(Math.log2(task.width)); // bytes
+  const size = task.dimension * word;
+  const bound = boundTo(task, window, helper, id);
+  const info = Buffer.concat([KEYSTREAM, Buffer.from(task.parameters, "hex"), bound]);
+  const chunks = [];
+  for (let first = 0; first < size; first += CHUNK_BYTES) {
+    const text = Buffer.concat([info, u32(chunks.length), Buffer.from([1])]);
+    const key = crypto.createHmac("sha512", seed).update(text).digest();
+    const stream = crypto.createCipheriv("aes-256-ctr", key.subarray(0, 32), key.subarray(32, 48));
+    chunks.push(stream.update(Buffer.alloc(Math.min(CHUNK_BYTES, size - first))));
+  }
+  const words = Buffer.concat(chunks);
+  return Array.from({ length: task.dimension }, (_, i) => {
+    const one = words.subarray(i * word, (i + 1) * word).reverse().toString("hex");
+    return BigInt.asUintN(task.bits, BigInt(`0x${one}`));
+  });
+}
+
+/** Elements of so many bits each, one after the other from the lowest bit of the first byte on. */
+export function packed(elements, bits) {
+  const bytes = [];
+  let [held, count] = [0n, 0n];
+  for (const element of elements) {
+    held |= element << count;
+    for (count += BigInt(bits); count >= 8n; count -= 8n) {
+      bytes.push(Number(held & 255n));
+      held >>= 8n;
+    }
+  }
+  if (count > 0n) bytes.push(Number(held));
+  return Buffer.from(bytes);
+}
+
+/** The parts of a report with helpers: what is left of y, and an envelope for each helper. */
+export function helperParts(task, window, y, id, seeds, keys = []) {
+  const rest = y.map((one) => mod(one, task.q));
+  const number = Math.floor((window * task.public_keys.length) / seeds.length / task.windows);
+  const sealed = seeds.map((seed, column) => {
+    const helper = column + 1;
+    const vector = expanded(task, window, helper, id, seed);
+    vector.forEach((one, i) => (rest[i] = mod(rest[i] - one, task.q)));
+    const text = task.public_keys[number * seeds.length + column];
+    const info = seedInfo(task, window, helper, id);
+    return seal(Buffer.from(text, "base64url"), info, seed, keys[column]);
+  });
+  return [packed(rest, task.bits), ...sealed];
+}
+
 // Reports and requests
 
-/** The parts of a report, for the analyzer and each shuffler; `keys` fixes ephemeral keys. */
+/** The parts of a report of shares, for each party; `keys` fixes ephemeral keys. */
 export function partsOf(task, window, shares, keys = []) {
   const number = Math.floor((window * task.public_keys.length) / task.windows);
   const publicKey = Buffer.from(task.public_keys[number], "base64url");
@@ -269,9 +338,13 @@ export function partsOf(task, window, shares, keys = []) {
 }
 
 export function makeReport(task, window, value) {
-  const draws = new Draws();
-  const shares = split(task, noisy(task, value, draws), draws);
-  return { id: crypto.randomBytes(16), parts: partsOf(task, window, shares) };
+  const [draws, id] = [new Draws(), crypto.randomBytes(16)];
+  const y = noisy(task, value, draws);
+  if (task.kind === "shares") {
+    return { id, parts: partsOf(task, window, split(task, y, draws)) };
+  }
+  const seeds = Array.from({ length: task.messages - 1 }, () => crypto.randomBytes(32));
+  return { id, parts: helperParts(task, window, y, id, seeds) };
 }
 
 export function requestOf(task, window, secret, report, party) {

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         plots,
         statistics,
         testing,
+        vectors,
     )
     from ikos._validation import InvalidType, InvalidValue
     from ikos.counts import MessageCount, message_count, private_message_count, security_level
@@ -50,7 +51,7 @@ __all__ = [
     "Sensitivity", "SparseTernary", "SumResult", "View", "__version__", "accounting", "attacks",
     "baselines", "cluster", "count", "counts", "data", "deployment", "graphs", "histogram", "mean",
     "median", "message_count", "noise", "plots", "private_message_count", "quantiles",
-    "security_level", "statistics", "testing", "variance",
+    "security_level", "statistics", "testing", "variance", "vectors",
 ]  # fmt: skip
 
 

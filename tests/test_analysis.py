@@ -147,7 +147,7 @@ def test_the_documentations_table_2_is_the_programs(tmp_path, adult):
 def test_every_table_that_is_included_is_compared():
     """But for measurements of a machine, and those of tests of their own."""
     names = " ".join(names for *_, names in COMMITTED).split()
-    measured = {"benchmarks", "mixing-ways", "vector-runs", "deployment-plan"}
+    measured = {"benchmarks", "mixing-ways", "vector-runs", "deployment-plan", "secure-aggregation"}
     others = {"afnntz24-rates", "bbgn20-table-2", "higher-moments-grid", "peer-libraries"} | {
         f"federated-learning{part}" for part in ("", "-bytes", "-round")
     }

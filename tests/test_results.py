@@ -204,6 +204,40 @@ def test_a_result_says_that_it_may_have_wrapped_around() -> None:
         assert ("wrapped around" in str(protocol.run(np.ones(100)))) == said
 
 
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        ikos.PrivateSum(5, 1, 1e-4, lower=18, upper=90),
+        ikos.PrivateSum(1, 1, 1e-4, lower=18, upper=90),
+        ikos.PrivateVectorSum(50, ikos.Ball(400), 1, 1e-6),
+        ikos.PrivateVectorSum(2, ikos.Box(4, 10, 20), 0.5, 1e-6),
+    ],
+    ids=["numbers", "one-number", "ball", "box"],
+)
+def test_a_warning_means_that_a_guess_without_data_is_nearer(protocol: Any) -> None:
+    """Than estimates are, on the average, whatever the data are; and without it, not always."""
+    domain, rng = protocol.domain, DeterministicRandom(5)
+    if isinstance(domain, ikos.Ball):
+        farthest = np.eye(1, 400)[0]
+    else:
+        farthest = np.full(domain.shape, domain.upper)
+    middle = np.full(domain.shape, (domain.lower + domain.upper) / 2)
+    distance = np.linalg.norm(protocol.n * (farthest - middle))
+    assert protocol.n * domain.circumradius == pytest.approx(distance)
+    results = [protocol.run(np.array([farthest] * protocol.n), rng) for _ in range(40)]
+    errors = [np.linalg.norm(one.estimate - protocol.n * farthest) for one in results]
+    exceeds = protocol.mse > distance**2
+    assert (np.sqrt(np.mean(np.square(errors))) > distance) == exceeds
+    for printed in (str(protocol), str(results[0]), " ".join(results[0].warnings())):
+        assert ("noise exceeds the signal" in printed) == exceeds
+
+
+def test_the_ordinary_case_has_no_warning() -> None:
+    result = ikos.PrivateVectorSum(1000, ikos.Ball(64), 1, 1e-8).run(np.zeros((1000, 64)))
+    assert "beware" not in f"{result}{ikos.PrivateSum(100, 1, 1e-8)}"
+    assert not result.warnings()
+
+
 def stands_within(text: str) -> None:
     estimate, low, high = re.search(r"(\S+)  95 % interval \[(\S+), (\S+)\]", text).groups()  # type: ignore[union-attr]
     assert read(low) <= read(estimate) <= read(high)

@@ -192,10 +192,12 @@ def _notes(outcome: PrivateOutcome) -> list[str]:
 
 
 def _warnings(outcome: PrivateOutcome) -> list[str]:
-    from ikos.results.sums import budget_warnings
+    from ikos.results.sums import budget_warnings, noise_warnings
 
-    request, guarantee = outcome.request, outcome.result.guarantee
+    request, result = outcome.request, outcome.result
+    guarantee = result.guarantee
     warnings = release.warnings_of(outcome.protocol, request.corrupt_shufflers)
+    warnings += noise_warnings(result.domain, outcome.users, result.standard_error)
     if not guarantee.vacuous:
         warnings += budget_warnings(request.epsilon, request.delta, outcome.users)
         if Fraction(guarantee.delta) > request.delta:

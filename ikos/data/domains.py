@@ -78,6 +78,12 @@ class Domain(ABC):
     dimension: int
     shape: Sequence[int]
 
+    @property
+    def circumradius(self) -> float:
+        """Bound on the Euclidean distance of a value from the middle of the bounds."""
+        low, high = self.lower, self.upper  # type: ignore[attr-defined]
+        return float((high - low) / 2 * math.sqrt(self.dimension))
+
     @abstractmethod
     def values(self, x: ArrayLike, first: int = 0) -> NDArray[Any]:
         """Return users' values, ``(k, *shape)``, checked and in the data's units: one row per user.
@@ -388,7 +394,7 @@ class Ball(Vectors):
     >>> Ball(2).values([[1.0, 1.0]])
     Traceback (most recent call last):
     ...
-    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it in double precision
+    ikos.InvalidValue: x[0] must have a norm of at most 1; clip it with ikos.vectors.clip
     """
 
     dimension: int
@@ -396,6 +402,11 @@ class Ball(Vectors):
 
     def __post_init__(self) -> None:
         self._set(radius=float(number("radius", self.radius, low=1 / MAX_BOUND, high=MAX_RADIUS)))
+
+    @property
+    def circumradius(self) -> float:
+        """Bound on the Euclidean norm."""
+        return self.radius
 
     @property
     def reach(self) -> float:
@@ -426,7 +437,7 @@ class Ball(Vectors):
         # relative error of a norm, d 2^-52, is below the tolerance.
         with np.errstate(under="ignore"):
             inside = np.linalg.norm(rows / self.radius, axis=1) <= 1 + TOLERANCE
-        problem = f"have a norm of at most {self.radius:g}; clip it in double precision"
+        problem = f"have a norm of at most {self.radius:g}; clip it with ikos.vectors.clip"
         self._require(rows, inside, first, problem)
 
 

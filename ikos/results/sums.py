@@ -77,6 +77,22 @@ def budget_warnings(epsilon: float | Fraction, delta: float | Fraction, users: i
     return warnings
 
 
+def noise_warnings(domain: Any, users: int, error: float) -> list[str]:
+    """Return a warning if noise exceeds the signal, for a root mean squared error of a sum.
+
+    A guess without any data, the middle of the bounds for each user, is then nearer to the sum,
+    whatever the data are.
+    """
+    farthest = users * domain.circumradius
+    if error <= farthest:
+        return []
+    error_shown, farthest_shown = (grouped(at_least(one, 4)) for one in (error, farthest))
+    return [
+        f"noise exceeds the signal: the error of the sum is {error_shown}, and no sum is further "
+        f"than {farthest_shown} from the middle of the bounds"
+    ]
+
+
 def trust_warnings(corrupt_shufflers: int, shuffled: int) -> list[str]:
     """Return a warning if most shufflers may collude."""
     warning = (
@@ -196,25 +212,27 @@ class SumResult(Tabular):
     def warnings(self) -> list[str]:
         """Return warnings of a budget that protects little, and of an estimate that may be wrong.
 
-        The former only where anything is proved.
+        The former only where anything is proved. An estimate is worth little if its error is larger
+        than that of a guess without data, or if the sum may have wrapped around.
         """
-        warnings = self._wrap_warnings()
+        warnings = self._estimate_warnings()
         if not self.guarantee.vacuous:
             warnings += budget_warnings(self.guarantee.epsilon, self.guarantee.delta, self.users)
         return warnings
 
-    def _wrap_warnings(self) -> list[str]:
-        if self.error.wrap_probability <= _LIKELY_WRAP:
-            return []
-        chance = at_least(min(1.0, self.error.wrap_probability), 2)
-        return [f"the sum wrapped around with probability up to {chance}"]
+    def _estimate_warnings(self) -> list[str]:
+        warnings = noise_warnings(self.domain, self.users, self.standard_error)
+        if self.error.wrap_probability > _LIKELY_WRAP:
+            chance = at_least(min(1.0, self.error.wrap_probability), 2)
+            warnings.append(f"the sum wrapped around with probability up to {chance}")
+        return warnings
 
     def _end(self) -> tuple[str, ...]:
         return footer(self.guarantee, str(self.cost), self.users)
 
     def __str__(self) -> str:
         end = list(self._end())
-        end[:0] = (f"beware    {warning}" for warning in self._wrap_warnings())
+        end[:0] = (f"beware    {warning}" for warning in self._estimate_warnings())
         whole, each = self.standard_error, math.sqrt(self.error.coordinate.mean_square)
         if not np.ndim(self.estimate):
             lines = [

@@ -38,7 +38,7 @@ def chosen_recipe(transport: str | Recipe | None, options: Shuffled) -> Recipe:
         transport = Masks.name if options.layout == MASKED else "shares"
     if isinstance(transport, str):
         return TRANSPORTS[choice("transport", transport, TRANSPORTS)].of(options)
-    if not hasattr(transport, "size"):
+    if not isinstance(transport, Recipe):
         raise InvalidType("transport", f"must be a recipe or its name, got {quote(transport)}")
     if options != Shuffled():
         raise InvalidValue(
@@ -234,9 +234,9 @@ class Sum(ABC, Generic[_T]):
         Returns
         -------
         int, ndarray or SumResult
-            For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals, the
-            guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C raises
-            `Interrupted`; nothing was released.
+            For a secure sum, the sum modulo q; for a private sum, an estimate, with intervals,
+            warnings, the guarantee, and the cost. Sums have the shape of a user's value. Ctrl-C
+            raises `Interrupted`; nothing was released.
         """
         source = secure(rng)
         progress = progress or reported.get()

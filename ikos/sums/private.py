@@ -29,7 +29,7 @@ from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import PROMISED, pseudorandom, reports
 from ikos.results.error import NoisySum, SumError
 from ikos.results.guarantees import Guarantee
-from ikos.results.sums import SumResult, footer
+from ikos.results.sums import SumResult, footer, noise_warnings
 from ikos.results.text import at_least, grouped
 from ikos.sums.base import Sum, chosen_recipe, participation
 from ikos.transports import Recipe, Shuffled
@@ -213,10 +213,15 @@ class _Private(Sum[SumResult]):
         return f"{self.domain}, precision={self.precision}"
 
     def __str__(self) -> str:
-        error = grouped(at_least(math.sqrt(self.mse), 4))
+        error = math.sqrt(self.mse)
         which = "sum, " * self.reader.scalar
-        error = f"error     {error} ({which}root mean square, at most)"
-        return "\n".join((self._title, error, *footer(self.guarantee, str(self.cost()), self.n)))
+        lines = [
+            self._title,
+            f"error     {grouped(at_least(error, 4))} ({which}root mean square, at most)",
+            *(f"beware    {warning}" for warning in noise_warnings(self.domain, self.n, error)),
+            *footer(self.guarantee, str(self.cost()), self.n),
+        ]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, init=False, repr=False)

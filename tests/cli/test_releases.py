@@ -159,9 +159,10 @@ class TestSum:
     @pytest.mark.parametrize(
         ("options", "warning"),
         [(("--delta", "0.001"), "delta = 0.001 is not below 1/users"),
-         (("--epsilon", "50"), "epsilon = 50 is very weak protection")],
+         (("--epsilon", "50"), "epsilon = 50 is very weak protection"),
+         (("--epsilon", "0.0001"), "noise exceeds the signal")],
     )  # fmt: skip
-    def test_budgets_that_protect_little(self, run, people, options, warning):
+    def test_budgets_that_protect_or_reveal_little(self, run, people, options, warning):
         given = [*AGE]
         given[given.index(options[0]) + 1] = options[1]
         assert warning in run("sum", people, *given, "--json", warning=warning).json["warnings"][0]

@@ -21,9 +21,11 @@ from statistical import FALSE_ALARM, polya_law, skellam_law
 from ikos import Box, Categories
 from ikos.deployment import tokens
 from ikos.deployment.hpke import PrivateKey
+from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import decoded
 
 KEY = PrivateKey(HYBRID.raw, "x25519")
+OTHER = PrivateKey(bytes(range(1, 33)), "x25519")
 HERE = Path(__file__).resolve()
 CLIENT = HERE.parents[2] / "examples" / "client.mjs"
 VECTORS = HERE.with_name("wire_client.mjs")
@@ -70,15 +72,18 @@ def test_its_noise_has_the_distribution_of_the_page(kind, parameter, clients):
          ["grün", "blå", "grün", "rot"]),
         ({"domain": Box(3, -2, 5), "layout": 2, "columns": 9},
          [[-2, 5, 0], [1, 1, 4], [5, -2, 3], [0, 0, 0]]),
+        ({"domain": Box(3, -2, 5), "transport": "helpers", "columns": 2, "keys": [KEY, OTHER]},
+         [[-2, 5, 0], [1, 1, 4], [5, -2, 3], [0, 0, 0]]),
     ],
-    ids=["numbers", "categories", "blocks"],
+    ids=["numbers", "categories", "blocks", "helpers"],
 )  # fmt: skip
 def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, values):
     """With the analyzer's key all noise is known: the result is exactly that of what was sent."""
+    from deployment_helpers import opened as opened_by_helpers
     from deployment_processes import Fleet, opened
 
     kept, given, labels = tmp_path / "reports", values * 6, options.get("labels")
-    fleet = Fleet(tmp_path, keys=[KEY], kem="x25519", **{"columns": 6, **options})
+    fleet = Fleet(tmp_path, kem="x25519", **{"columns": 6, "keys": [KEY], **options})
     try:
         (running,) = fleet.tasks
         task, secrets = running.task, running.secrets
@@ -106,9 +111,15 @@ def test_its_reports_are_counted_with_those_of_the_library(tmp_path, options, va
         fleet.end()
     sent = {}
     for file in kept.glob("*.json"):
-        texts = json.loads(file.read_text())["parts"]
-        parts = [decoded(text, task.part_bytes(party)) for party, text in enumerate(texts)]
-        sent[file.stem] = np.array(opened(task.at(0), parts, KEY))
+        written = json.loads(file.read_text())
+        parts = [
+            decoded(text, task.part_bytes(party)) for party, text in enumerate(written["parts"])
+        ]
+        if "transport" in options:
+            report = ClientReport(decoded(written["id"], 16), tuple(parts))
+            sent[file.stem] = opened_by_helpers(task.at(0), report, options["keys"])
+        else:
+            sent[file.stem] = np.array(opened(task.at(0), parts, KEY))
     del sent["24"]
     q, steps = (
         task.modulus,

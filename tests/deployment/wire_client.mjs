@@ -20,13 +20,19 @@ function lowest([a, b]) {
 const CHECKS = {
   "wire task"({ name }, wanted) {
     if (name === "hybrid") return assert.throws(() => client.readTask(wanted.text), /mlkem768/);
-    if (wanted.parts && /"kind":"(masks|helpers|frequencies)"/.test(wanted.text)) {
-      return assert.throws(() => client.readTask(wanted.text), /takes (masks|helpers|frequencies)/);
+    if (wanted.parts && /"kind":"(masks|frequencies)"/.test(wanted.text)) {
+      return assert.throws(() => client.readTask(wanted.text), /takes (masks|frequencies)/);
     }
     const task = (tasks[name] = client.readTask(`${wanted.text}\n`));
     const { hash, width, blocks } = task;
-    const shares = Array.from({ length: task.messages }, () => Array(task.dimension).fill(0n));
-    const parts = client.partsOf(task, 0, shares).map((part) => part.length);
+    const zeros = () => Array(task.dimension).fill(0n);
+    const shares = Array.from({ length: task.messages }, zeros);
+    const seeds = shares.slice(1).map(() => Buffer.alloc(32));
+    const made =
+      task.kind === "shares"
+        ? client.partsOf(task, 0, shares)
+        : client.helperParts(task, 0, zeros(), Buffer.alloc(16), seeds);
+    const parts = made.map((part) => part.length);
     const opens = Date.parse(task.opens) / 1000;
     const open = [...Array(task.windows).keys()].map((k) =>
       [k, k + 1].map((one) => opens + one * task.period),
@@ -61,12 +67,7 @@ const CHECKS = {
     );
     const id = Buffer.from(wanted.id, "hex");
     const report = { id, parts: client.partsOf(task, window, shares, keys) };
-    const secret = Buffer.from(wanted.secret, "base64url");
-    const requests = wanted.requests.map((_, party) => {
-      const { url, headers, body } = client.requestOf(task, window, secret, report, party);
-      return { url, headers, body: body.toString("hex") };
-    });
-    assert.deepEqual(requests, wanted.requests);
+    assert.deepEqual(requestsOf(task, window, wanted, report), wanted.requests);
     const infos = keys.flatMap((own, j) =>
       own.map((_, block) => client.envelopeInfo(task, window, j + 1, block).toString("hex")),
     );
@@ -75,7 +76,32 @@ const CHECKS = {
     const again = split.reduce((y, share) => y.map((one, i) => (one + share[i]) % task.q));
     assert.deepEqual([again, split.length], [sum, task.messages]);
   },
+  "wire seeds"({ name, window }, wanted) {
+    const task = tasks[name];
+    const [id, ...seeds] = [wanted.id, ...wanted.seeds].map((text) => Buffer.from(text, "hex"));
+    const keys = wanted.ephemeral.map((raw) => client.x25519Key(Buffer.from(raw, "hex")));
+    const y = wanted.y.map(BigInt);
+    const vectors = seeds.map((seed, j) => client.expanded(task, window, j + 1, id, seed));
+    assert.deepEqual(vectors, wanted.vectors.map((vector) => vector.map(BigInt)));
+    const left = vectors.reduce(
+      (rest, vector) => rest.map((one, i) => (one + task.q - vector[i]) % task.q),
+      y,
+    );
+    assert.deepEqual(left, wanted.left.map(BigInt));
+    const infos = seeds.map((_, j) => client.seedInfo(task, window, j + 1, id).toString("hex"));
+    assert.deepEqual(infos, wanted.infos);
+    const report = { id, parts: client.helperParts(task, window, y, id, seeds, keys) };
+    assert.deepEqual(requestsOf(task, window, wanted, report), wanted.requests);
+  },
 };
+
+function requestsOf(task, window, wanted, report) {
+  const secret = Buffer.from(wanted.secret, "base64url");
+  return wanted.requests.map((_, party) => {
+    const { url, headers, body } = client.requestOf(task, window, secret, report, party);
+    return { url, headers, body: body.toString("hex") };
+  });
+}
 
 const [count, kind, parameter, clients] = process.argv.slice(2);
 if (count) {

@@ -104,7 +104,7 @@ class Atoms(Noise):
     def whole(self, size: int, rng: Any) -> tuple[NDArray[np.int64], NDArray[Any]]:
         return np.arange(size), self.values
 
-    shares = distribution = divergences = error_growth = least = None  # type: ignore[assignment]
+    shares = distribution = divergences = error_growth = least = None
 
 
 @dataclass
@@ -208,8 +208,8 @@ def noisy(laws: dict[int, NDArray[Any]], q: int) -> dict[int, NDArray[Any]]:
     """Return the laws of views for sums to which a noise is added, once."""
     if len(laws) == 1:  # of no honest users: the answer is that of the coalition, with noise
         answers = laws[0].reshape(-1, q)
-        return {0: sum(np.roll(answers, e, axis=1) for e in ATOMS).reshape(-1)}  # type: ignore[union-attr]
-    return {s: sum(laws[(s + e) % q] for e in ATOMS) for s in laws}  # type: ignore[misc]
+        return {0: sum(np.roll(answers, e, axis=1) for e in ATOMS).reshape(-1)}
+    return {s: sum(laws[(s + e) % q] for e in ATOMS) for s in laws}
 
 
 def equal(one: dict[int, NDArray[Any]] | None, other: dict[int, NDArray[Any]]) -> bool:
@@ -495,6 +495,8 @@ def test_figures_are_those_of_the_documentation() -> None:
     for d, bits, helpers in [(1, 1, 1), (3, 5, 2), (10**5, 18, 1)]:
         layout = vectors(bits, d, helpers).layout
         assert layout.bytes_per_user(0) == -(-d * bits // 8) + 32 * helpers
+        assert layout.messages_per_user == 1 + helpers
+    assert [SecureSum(2, upper=u, transport="helpers").q for u in (3, 4)] == [8, 16]
 
 
 @pytest.mark.parametrize(("who", "seeds"), [("users", 1000), ("parties", 1)])
@@ -539,6 +541,7 @@ def test_one_honest_helper_is_as_good_as_all() -> None:
         rest = protocol.remaining(honest=honest, corrupt_shufflers=corrupt)
         assert rest.sigma == protocol.guarantee.sigma
     assert protocol.remaining(corrupt_shufflers=3).sigma == 0
+    assert SecureSum(9, upper=9, transport="helpers").remaining().sigma == math.inf
 
 
 def test_a_level_that_keystreams_do_not_have_is_refused() -> None:

@@ -492,5 +492,6 @@ def test_recipes_are_given_or_named_and_not_both() -> None:
         make(**arguments, transport=recipe, messages=4)
     with pytest.raises(ValueError, match=r"^transport must be one of"):
         make(**arguments, transport="pigeons")
-    with pytest.raises(TypeError, match=r"^transport must be a recipe or its name, got 3"):
-        make(**arguments, transport=3)
+    for wrong in (3, type(recipe)):
+        with pytest.raises(TypeError, match=r"^transport must be a recipe or its name, got "):
+            make(**arguments, transport=wrong)

@@ -209,7 +209,7 @@ def test_normalized_vectors_are_in_the_ball_and_longer_ones_are_not(x, radius):
 def test_vectors_that_were_clipped_in_single_precision_are_told_so() -> None:
     x = np.random.default_rng(0).normal(size=(100, 8)).astype(np.float32)
     clipped = x / np.maximum(np.float32(1), np.linalg.norm(x, axis=1, keepdims=True))
-    with pytest.raises(ValueError, match=r"at most 1; clip it in double precision$"):
+    with pytest.raises(ValueError, match=r"at most 1; clip it with ikos.vectors.clip$"):
         Ball(8).values(clipped)
 
 
