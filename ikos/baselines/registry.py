@@ -316,8 +316,8 @@ def _helped(key: str, made_by: Any, recipe: Helpers, **more: Any) -> ProtocolSpe
     }[recipe.noise]
     name += ", over shares that a helper adds"
     source = "BBGN20, Section 5, helpers of this library"
-    options = {"transport": recipe}
-    return ProtocolSpec(key, name, source, "helpers", trusted, made_by, options=options, **more)
+    more |= {"options": {"transport": recipe}, "task": "helpers"}
+    return ProtocolSpec(key, name, source, "helpers", trusted, made_by, **more)
 
 
 _CURATOR = "all users trust the curator with what they hold, and to add the noise"
