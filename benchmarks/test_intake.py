@@ -23,9 +23,12 @@ import pytest
 
 pytest.importorskip("starlette")
 import httpx
-from test_deployment import KEY, Request, request_of, task_of
+from test_deployment import HELPER, KEY, Request, request_of, task_of
 
+from ikos.deployment.helpers import seed_info
+from ikos.deployment.opening import public_key, suite
 from ikos.deployment.party_files import read_secrets, write_party_files
+from ikos.deployment.wire import ID_BYTES
 
 AT_ONCE = 64
 IN_A_CONNECTION = 900
@@ -121,24 +124,35 @@ def fsync_seconds(path: Path, times: int, size: int) -> float:
         return time.perf_counter() - start
 
 
+@pytest.mark.parametrize("role", ["shuffler", "helper"])
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="times are read from /proc")
 @pytest.mark.benchmark(timer=processor_seconds)
 def test_intake(
-    against: Callable[..., float], note: Callable[[str], None], benchmark: Any, tmp_path: Path
+    against: Callable[..., float],
+    note: Callable[[str], None],
+    benchmark: Any,
+    tmp_path: Path,
+    role: str,
 ) -> None:
+    """Against a server that keeps nothing. A helper also decrypts, and adds up."""
     count, rounds = 4000, 5
-    task = task_of(count * (rounds + 3))
+    task = task_of(count * (rounds + 3), **(HELPER if role == "helper" else {}))
     write_party_files(task, [KEY], tmp_path / "task")
+    window = task.at(0)
 
     def request(secret: bytes) -> bytes:
-        made: Request = request_of(task, secret, 1, os.urandom(task.envelope_bytes))
+        number, part = os.urandom(ID_BYTES), os.urandom(task.part_bytes(1))
+        if role == "helper":
+            info, key = seed_info(window, 1, number), public_key(window.public_key(1), task.kem)
+            part = bytes(suite(task.kem).encrypt(os.urandom(32), key, info))
+        made: Request = request_of(task, secret, 1, part, number)
         return raw(*made)
 
     requests = [request(secret) for secret in read_secrets(tmp_path / "task" / "clients")]
     waiting = iter(requests)
-    folder = tmp_path / "task" / "shuffler-1"
-    shuffler = ("-m", "ikos", "serve", "shuffler", folder, "--port", None, "--rate", 1e6)
-    with server("-c", BARE, None) as bare, server(*shuffler) as port:
+    folder = tmp_path / "task" / f"{role}-1"
+    words = ("-m", "ikos", "serve", role, folder, "--port", None, "--rate", 1e6)
+    with server("-c", BARE, None) as bare, server(*words) as port:
         ratio = against(
             lambda: send(port, list(islice(waiting, count))),
             lambda: send(bare, requests[:count]),
