@@ -34,10 +34,13 @@ test-docs: .venv/installed-test ## the documentation's figures, tables and noteb
 	$(PYTEST) -m reproduces -n 2
 
 # Flower pins many packages: it has an environment of its own
-test-flower: ## the example with Flower
+.venv/flower/installed: pyproject.toml examples/flower/requirements.txt
 	@test -x .venv/flower/bin/python || $(PYTHON) -m venv .venv/flower
 	.venv/flower/bin/python -m pip install --quiet --disable-pip-version-check --editable . \
 		-r examples/flower/requirements.txt "pytest>=8" "hypothesis>=6.100"
+	@touch $@
+
+test-flower: .venv/flower/installed ## the example with Flower
 	.venv/flower/bin/python -m pytest tests/test_flower_example.py tests/test_analysis_secure_aggregation.py
 
 proofs: .venv/installed-test ## the machine-checked proofs, with Coq

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from time import process_time
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import click
 import numpy as np
@@ -30,7 +30,10 @@ from numpy.typing import NDArray
 from analysis.output import Files, main, markdown, program, stepped
 from ikos import Ball, PrivateVectorSum
 from ikos.deployment.opening import HYBRID, PrivateKey, public_key, suite, unsealed
-from ikos.transports import Helpers
+from ikos.deployment.packed import add_packed, packed
+from ikos.primitives.randomness import SecureRandom
+from ikos.transports import AddedShares, Helpers
+from ikos.transports.helpers import AddedVectors
 from ikos.vectors import clip
 
 USERS, DIMENSION, LOST = 100, 100_000, 10
@@ -184,48 +187,38 @@ def protocol_of(users: int, dimension: int, lost: int) -> PrivateVectorSum:
     )  # fmt: skip
 
 
-def packed(elements: NDArray[Any]) -> bytes:
-    """Return elements as bytes, without gaps."""
-    octets = elements.astype("<u8").view(np.uint8).reshape(-1, 8)
-    each = np.unpackbits(octets, axis=1, count=BITS, bitorder="little")
-    return np.packbits(each, bitorder="little").tobytes()
-
-
-def unpacked(data: bytes, dimension: int) -> NDArray[Any]:
-    """Return the elements that `packed` wrote."""
-    each = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[: dimension * BITS]
-    words = np.pad(each.reshape(dimension, BITS), ((0, 0), (0, 64 - BITS)))
-    return np.packbits(words, axis=1, bitorder="little").view("<u8")[:, 0]
-
-
 def by_helper(vectors: Array, lost: int) -> Measured:
     """Add up with one helper, each party by itself; seeds in envelopes, without a network."""
     users, dimension = vectors.shape
     protocol, key = protocol_of(users, dimension, lost), PrivateKey.generate(HYBRID)
-    name, dtype = b"round 1", protocol.transport.group.dtype
-    parties: Any = protocol.parties(name)
-    analyzer, helper = parties
+    name, transport = b"round 1", cast(AddedShares, protocol.transport)
+    helper = protocol.parties(name)[1]
     sent, times, server, adding = [], [], Stopwatch(), Stopwatch()
+    kept = dict[bytes, bytes]()
     for vector in vectors[lost:]:
         times.append(Stopwatch())
         with times[-1]():
             report = protocol.report(vector, context=name)
             (id,), ((share,), (seed,)) = report.ids, report.parts
-            data, bound = packed(share[0]), protocol.context(name) + id
+            data, bound = packed(share[0], BITS), protocol.context(name) + id
             envelope = suite(HYBRID).encrypt(
                 seed.tobytes(), public_key(key.public_bytes, HYBRID), bound
             )
         sent.append(len(data) + len(envelope) + 2 * len(id))
-        with server():
-            analyzer.receive(id, (unpacked(data, dimension).astype(dtype)[np.newaxis],))
+        kept[id] = data
         with adding():
             opened = np.frombuffer(unsealed(envelope, key, bound), np.uint8)
             helper.receive(id, (opened[np.newaxis],))
-    chosen = analyzer.choose(helper.ids)
+    chosen = sorted(helper.ids.intersection(kept))
     with adding():
         released = helper.release(chosen)
     with server():
-        result = analyzer.analyze([released])
+        total = np.zeros(dimension, dtype=np.uint64)
+        for id in chosen:
+            add_packed(total, [kept[id]], BITS)
+        own = transport.noisy(transport.elements(total), SecureRandom())
+        view = AddedVectors(own, len(chosen)), released.messages
+        result = protocol.result(transport.totals(view, protocol.context(name)))
     seconds = [one.seconds for one in times]
     return Measured(1, sent, seconds, server.seconds, adding.seconds, result.estimate)
 

@@ -329,7 +329,7 @@ def new(request: TaskRequest) -> Report:
     from ikos.deployment.party_files import write_party_files
     from ikos.deployment.protocols import TERMS
     from ikos.deployment.task import BatchTooLarge
-    from ikos.results.sums import budget_warnings
+    from ikos.results.sums import budget_warnings, noise_warnings
 
     request.check()
     holders = TERMS[request.transport].key_holders(len(request.shufflers))
@@ -348,6 +348,7 @@ def new(request: TaskRequest) -> Report:
         recipients = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*recipients, SECRECY]
     warnings = budget_warnings(request.epsilon, request.delta, task.users)
+    warnings += noise_warnings(task.domain, task.users, task.protocol.mse**0.5)
     data = {
         **report.data, "command": "task new", "task": task.name if folders else None,
         "output": request.output, "folders": folders, "shufflers": request.shufflers or None,

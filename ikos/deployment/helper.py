@@ -39,7 +39,9 @@ class HelperEndpoint(Intermediary):
         self._releasing, self._adding = threading.Lock(), threading.Lock()
         self._transport = added_shares(self.task)
         self._context = self.task.protocol.context(self.window.bound)
-        self._ahead: tuple[NDArray[Any], set[bytes]] | None = None  # added up already, and whose
+        # forgotten with the seeds: what is added up already, and whose; what hides seeds on disk
+        self._ahead: tuple[NDArray[Any], set[bytes]] | None = None
+        self._hiding: Cipher[modes.ECB] | None = None
 
     def stored(self, number: bytes, part: bytes) -> bytes:
         """Return the seed in an envelope, under the window's key of the store."""
@@ -64,9 +66,9 @@ class HelperEndpoint(Intermediary):
                 ids.add(number)
 
     def expire(self, moment: datetime) -> bool:
-        """Delete what was not released in time; forget what was added up of seeds that are gone."""
+        """Delete what was not released in time; forget what came of seeds that are gone."""
         if self.deleted:
-            self._ahead = None
+            self._ahead = self._hiding = None
         return super().expire(moment)
 
     def batch(self) -> Iterator[bytes]:
@@ -133,7 +135,9 @@ class HelperEndpoint(Intermediary):
 
         Seeds are uniformly random: no two blocks of them are equal, which alone ECB would show.
         """
-        return Cipher(algorithms.AES256(self._secret(b"store")[:32]), modes.ECB())
+        if self._hiding is None:
+            self._hiding = Cipher(algorithms.AES256(self._secret(b"store")[:32]), modes.ECB())
+        return self._hiding
 
 
 def helper(config: PartyConfig, client: httpx.Client) -> PartyEndpoints[HelperEndpoint]:

@@ -135,7 +135,7 @@ class _Private(Sum[SumResult]):
             pseudorandom(),
         )
         theorem = transport.theorem
-        if not self.reader.scalar:
+        if not self.reader.scalar or self.messages.delta is None:  # proved without its noise
             theorem = f"{self.noise.theorem}; {theorem}"
         return Guarantee(round_up(self.epsilon), delta, theorem, conditions if delta < 1 else ())
 
@@ -191,8 +191,8 @@ class _Private(Sum[SumResult]):
         return self.share(x, rng, context=context)
 
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> SumResult:
-        p, users, bounds = self.precision, totals.users, self.encoding.bounds
-        steps = [decode(z, users, p, self.modulus) for z in totals.sums]
+        p, q, users, bounds = self.precision, self.modulus, totals.users, self.encoding.bounds
+        steps = [decode(z, users, p, q) for z in totals.sums]
         sums = bounds.totals(steps, p, users)
         estimate: Any = sums[0]
         if not self.reader.scalar:

@@ -344,9 +344,9 @@ class Helpers(Recipe):
         Parties beside the analyzer that add up numbers. Values are hidden unless all of them and
         the analyzer collude.
     noise : {"users", "parties"}
-        Who adds the noise of a private sum. All users add shares of it, and ``min_honest`` of them
-        must be honest; or each party adds all of it: no user need be honest, and the error of
-        one helper is about sqrt(2) times as large, that of k helpers sqrt(k + 1) times.
+        Who adds the noise of a private sum; a secure sum has none. All users add shares of it, and
+        ``min_honest`` of them must be honest; or each party adds all of it: no user need be honest,
+        and the error of one helper is about sqrt(2) times as large, that of k helpers sqrt(k + 1).
     assumptions : tuple of Condition
         Further conditions of guarantees, such as the encryption of messages in transit.
 
@@ -390,6 +390,10 @@ class Helpers(Recipe):
         """Return the transport; refuse a level beyond what keystreams give."""
         del upper
         wanted = number("sigma", sigma, above=0, high=MAX_SIGMA)
+        if self.noise == "parties":
+            raise InvalidValue(
+                "noise", "must be 'users' for a secure sum, to which no one adds any"
+            )
         transport = self._shares("q", users, dimension, q, None)
         if transport.sigma < wanted:
             raise InvalidValue(

@@ -151,7 +151,7 @@ class Masks(Transport):
         masks = self.masks
         assumed = (
             f"assuming {masks.row}, an advantage against which counts up to "
-            f"{masks.users - 1:,} times for each input",
+            f"{masks.users - 1:,} times for each sum and input",
             "assuming that SHAKE-128 and SHAKE-256 behave as random oracles",
         )
         proved = (
@@ -541,7 +541,7 @@ class Masked(Recipe):
                 "n and dimension must be less for masked vectors of this level: splitting the "
                 f"masks costs 2^-{hundredths(masks.security)}"
             )
-        with rounding(UP):
+        with rounding(DOWN):
             level = Fraction(float_up(-gmpy2.log2(hiding)))
         shares = keys.secure(users, masks.degree, masks.key_modulus, None, level)
         return Masks(users.n, q, highest, masks, shares)

@@ -37,12 +37,14 @@ CONTEXT = b"one sum"
 class Way:
     """A recipe, what its transport adds up, and if slowly.
 
-    ``numbers``: not only vectors; ``moduli``: those of sums that wrap around, "all", "powers" of
-    two or "none"; ``mixes``: parties release messages as they are, in another order.
+    ``numbers``: not only vectors; ``secure``: sums without noise as well; ``moduli``: those of sums
+    that wrap around, "all", "powers" of two or "none"; ``mixes``: parties release messages as they
+    are, in another order.
     """
 
     recipe: Recipe
     numbers: bool = True
+    secure: bool = True
     moduli: str = "all"
     mixes: bool = True
     slow: bool = False
@@ -64,7 +66,7 @@ WAYS: dict[str, Way] = {
     "alone": Way(Shuffled("single", clear_share=False, messages=4, layout=2)),
     "adaptive": Way(Shuffled(messages=4, layout=2, adaptive=True)),
     "helpers": Way(Helpers(2), moduli="powers", mixes=False),
-    "noisy": Way(Helpers(1, "parties"), moduli="powers", mixes=False),
+    "noisy": Way(Helpers(1, "parties"), secure=False, moduli="powers", mixes=False),
     "masks": _masked(layout="group"),
     "mask": _masked(layout=1024, shuffler="single", clear_share=False),
     "sealed": _masked(layout=1024, adaptive=True),
@@ -218,6 +220,8 @@ def _possible(way: str, kind: str) -> bool:
     transport, values = WAYS[way], KINDS[kind]
     if values.values.ndim > 2:  # vectors once they are read
         return way == "parallel" or (way, kind) in {("mask", "matrices"), ("noisy", "tensors")}
+    if not (transport.secure or values.private):
+        return False
     wraps = not values.modulo or transport.wraps(values.modulo)
     return (transport.numbers or not values.numbers) and wraps
 

@@ -519,7 +519,7 @@ def test_delta_covers_the_keystreams_of_all_releases(who: Any, seeds: int, relea
 def test_guarantees_name_who_must_be_honest_and_what_is_assumed() -> None:
     """Some users, unless parties add the noise, and one of the parties."""
     for make, who, users, times in [
-        (SecureSum, "users", True, 50), (SecureSum, "parties", True, 50),
+        (SecureSum, "users", True, 50),
         (PrivateSum, "users", True, 50), (PrivateSum, "parties", False, 1),
     ]:  # fmt: skip
         budget = {"upper": 9} if make is SecureSum else {"epsilon": 1, "delta": 1e-6}

@@ -476,7 +476,10 @@ def test_what_a_transport_does_not_add_up_is_refused() -> None:
         if way.moduli == "none":
             with pytest.raises(TypeError, match=r"^upper must be given"):
                 SecureVectorSum(N, 3, 2**20, transport=way.recipe)
-        if way.moduli == "powers":
+        if not way.secure:
+            with pytest.raises(ValueError, match=r"^noise must be 'users' for a secure sum"):
+                SecureSum(N, upper=9, transport=way.recipe)
+        elif way.moduli == "powers":
             for q in (2**61 - 1, 2**65):
                 with pytest.raises(ValueError, match=r"^q must be a power of two up to 2\^64 with"):
                     SecureSum(N, q, transport=way.recipe)
