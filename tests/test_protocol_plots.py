@@ -144,7 +144,7 @@ def test_eight_are_labelled_and_the_others_faint(n, delta):
     given = rows(n, delta)
     figure = protocols.protocols_figure(given, "All")
     for axes in figure.axes:
-        texts = axes.texts
+        texts = [text for text in axes.texts if text.get_text()]  # others are lines to them
         names = {text.get_text() for text in texts}
         assert 6 <= len(names) <= MOST_LABELS
         faint = {line.get_gid() for line in axes.get_lines() if (line.get_alpha() or 1) < 1}
@@ -167,3 +167,20 @@ def test_what_no_other_beats_is_labelled():
 def test_the_line_is_named_by_its_protocol():
     figure = protocols.protocols_figure(rows(100, 1e-4, ("central-laplace", "private-sum")), "Two")
     assert figure.legends[0].get_texts()[-1].get_text() == "central-laplace"
+
+
+@pytest.mark.slow
+def test_labels_are_inside_the_axes_and_numbers_below_apart():
+    keys = ("masked-vector-sum", "one-coordinate", "kashin-correlated-noise", "kashin-private-sum",
+            "helpers-vector-sum", "helpers-vector-sum-parties", "private-vector-sum")  # fmt: skip
+    given = comparison(1000, 8, 1e-6, domain=Ball(10**5), protocols=keys)
+    figure = protocols.protocols_figure(given, "Far apart")
+    figure.canvas.draw()
+    for axes in figure.axes:
+        frame = axes.get_window_extent()
+        boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+        assert len(boxes) == len(keys)
+        assert all(frame.contains(*box.p0) and frame.contains(*box.p1) for box in boxes)
+        ticks = [tick.get_window_extent() for tick in axes.get_xticklabels() if tick.get_text()]
+        assert len(ticks) > 2
+        assert not any(one.overlaps(other) for one, other in combinations(ticks, 2))

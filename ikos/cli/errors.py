@@ -200,7 +200,11 @@ def _option(parameter: str) -> str | None:
     name = PARAMETERS.get(name, name)
     params = context.command.params if context else ()
     names = name.split(" or ")
-    options = (one.opts[0] for one in params if isinstance(one, click.Option) and one.name in names)
+    options = (
+        " or ".join(one.opts)
+        for one in params
+        if isinstance(one, click.Option) and one.name in names
+    )
     return " or ".join(options) or None
 
 

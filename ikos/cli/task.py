@@ -161,10 +161,10 @@ class TaskRequest:
     transport: str = from_option(
         type=click.Choice(["shares", "masks", "helpers", "frequencies"]), default="shares",
         help="What clients send: shares of their values; masked vectors, and shares of the masks' "
-        "keys: the fewest bytes for thousands of coordinates, under an assumption; a vector, and a "
-        "seed for each helper, that look random to it: the fewest bytes of all, for any domain, if "
-        "one of the analyzer and the helpers is honest; or, for --categories, their category among "
-        "random ones: with more error and one trusted shuffler.",
+        "keys: fewer bytes for thousands of coordinates, under an assumption; a vector, and a seed "
+        "for each helper, that look random to it: still fewer, for any domain, if one of the "
+        "analyzer and the helpers is honest; or, for --categories, their category among random "
+        "ones: with more error and one trusted shuffler.",
     )  # fmt: skip
     helpers: int | None = from_option(
         type=Whole(1), show_default="1, or the number of addresses", help="Number of helpers, for "
@@ -193,7 +193,8 @@ class TaskRequest:
     note: str | None = from_option(help="Description of the releases in the --ledger.")
     min_honest: int | Fraction = from_option(
         required=True, show_default=None, help="Minimum number of honest clients in a release: a "
-        "count, or a percentage such as 90%. With 100%, one missing report stops it.")  # fmt: skip
+        "count, or a percentage such as 90%. With 100%, one missing report stops it. With --noise "
+        "parties they need not be honest.")  # fmt: skip
     corrupt_clients: int = from_option(
         type=types.CORRUPT, default=0, help="Dishonest clients tolerated in a release, which needs "
         "--min-honest plus this many complete reports.")  # fmt: skip

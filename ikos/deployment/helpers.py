@@ -110,7 +110,7 @@ class HelpersTerms(SumTerms):
                 "corrupt_shufflers",
                 f"must not be given with helpers, of which any may be, got {corrupt_shufflers}",
             )
-        count = wanted.shufflers or helpers or 1
+        count = wanted.shufflers or (1 if helpers is None else helpers)
         if helpers not in (None, count):
             raise InvalidValue(
                 "helpers", f"must be the number of addresses, {count}, got {quote(helpers)}"

@@ -14,6 +14,7 @@ from ikos.deployment.protocols import TERMS
 from ikos.deployment.sums import NUMBERS
 from ikos.deployment.task_fields import words_of
 from ikos.deployment.terms import Wanted
+from ikos.results.conditions import Kind
 from ikos.results.report import Field, Report, cell
 from ikos.results.text import at_least, grouped
 
@@ -77,6 +78,7 @@ def _values(domain: Domain | None, lower: float | None, upper: float | None) -> 
 def report_of(task: Task) -> Report:
     """Return the choices and the guarantee of a task, as a report for people and programs."""
     guarantee = task.protocol.guarantee
+    honest = any(condition.kind is Kind.USERS for condition in guarantee.conditions)
     envelopes = len(task.blocks) * task.transport.copies
     name = task.transport.intermediary
     whom, whose = f"the {name}", f"the {name}'s"
@@ -127,7 +129,7 @@ def report_of(task: Task) -> Report:
         f"Guarantee: {guarantee}.",
         *(f"Condition: {condition}." for condition in guarantee.conditions),
         f"Nothing is released for fewer than {task.min_reports:,} complete reports, of which "
-        f"{task.corrupt_clients:,} may be dishonest.",
+        f"{f'{task.corrupt_clients:,}' if honest else 'any'} may be dishonest.",
         "The root mean squared error of the sum"
         + f" (of all {dimension:,} coordinates together)" * (dimension > 1)
         + f" is at most {grouped(at_least(data['root_mse'], 4))}.",

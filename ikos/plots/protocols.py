@@ -36,12 +36,14 @@ _WORDS = {
 _CENTRAL_LINE: dict[str, Any] = {"color": BLACK, "linewidth": 1.2, "linestyle": (0, (4, 1.5))}
 _FAINT = 0.4  # opacity
 _NEAR = 0.015  # of an axis: markers at this distance are drawn around each other
+_MOST_TICKS = 7  # as wide as 1,000,000,000
 _PLACES = [
     (x * far, y * far, ("center", "left", "right")[x], ("center", "bottom", "top")[y])
     for far in (9, 16, 26, 38)
     for x, y in ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 ]
 """Of a label: points from the marker, and alignments."""
+_BESIDE = 9  # points from the marker; a line leads to labels further away
 
 
 def protocols_figure(
@@ -97,7 +99,7 @@ def protocols_figure(
             line = axes.axhline(_mse(central), gid="central", **_CENTRAL_LINE)
             taken.append(line.get_window_extent().padded(4))
         for key in labelled:
-            taken.append(_label(axes, key, taken))
+            taken += _label(axes, key, taken)
     _legend(figure, groups, central, bool(measured), labelled)
     return figure
 
@@ -143,7 +145,8 @@ def _draw(
     axes.set_xlabel(f"{sent} per user", fontsize=10)
     axes.set(xscale="log", xlim=_limits([at for at, _ in places]))
     low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 400 * low else (1.0,)))
+    subs = (1.0, 2.0, 5.0) if high < 400 * low else (1.0,)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs, numticks=_MOST_TICKS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     points = [axes.transAxes.inverted().transform(axes.transData.transform(at)) for at in places]
@@ -166,8 +169,8 @@ def _markers(axes: Axes) -> list[Bbox]:
     return [line.get_window_extent().padded(2) for line in lines]
 
 
-def _label(axes: Axes, key: str, taken: Collection[Bbox]) -> Bbox:
-    """Write the name of a protocol beside it, where nothing else is; return the box it takes."""
+def _label(axes: Axes, key: str, taken: Collection[Bbox]) -> list[Bbox]:
+    """Write the name of a protocol beside it, where nothing else is; return the box, if any."""
     (line,) = (line for line in axes.get_lines() if line.get_gid() == key)
     at, frame = tuple(np.asarray(line.get_xydata())[0]), axes.get_window_extent()
     for x, y, across, up in _PLACES:
@@ -176,11 +179,17 @@ def _label(axes: Axes, key: str, taken: Collection[Bbox]) -> Bbox:
             color=line.get_color(), gid=f"{key}-label",
         )  # fmt: skip
         box = text.get_window_extent()
-        within = frame.containsx(box.x0) and frame.containsx(box.x1)
+        within = frame.contains(box.x0, box.y0) and frame.contains(box.x1, box.y1)
         if within and not any(map(box.overlaps, taken)):
-            return box
+            if math.hypot(x, y) > _BESIDE:
+                axes.annotate(
+                    "", at, (x, y), textcoords="offset points", zorder=3,
+                    arrowprops={"arrowstyle": "-", "color": line.get_color(), "linewidth": 0.6,
+                                "shrinkA": 0, "shrinkB": 5},
+                )  # fmt: skip
+            return [box]
         text.remove()
-    return Bbox.null()  # the legend names it
+    return []  # the legend names it
 
 
 def _limits(values: Collection[float]) -> tuple[float, float]:

@@ -43,7 +43,7 @@ def chosen_recipe(transport: str | Recipe | None, options: Shuffled) -> Recipe:
     if options != Shuffled():
         raise InvalidValue(
             "transport",
-            "must not be a recipe beside options of shares: put them into it",
+            "must not be a recipe beside options of shares: they belong in Shuffled or Masked",
         )
     return transport
 

@@ -364,7 +364,8 @@ class Helpers(Recipe):
     assumptions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:
-        integer("helpers", self.helpers, low=1, high=MAX_HELPERS)
+        count = integer("helpers", self.helpers, low=1, high=MAX_HELPERS)
+        object.__setattr__(self, "helpers", count)  # no numpy integer, which JSON does not know
         choice("noise", self.noise, ("users", "parties"))
 
     @classmethod
@@ -372,7 +373,8 @@ class Helpers(Recipe):
         """Return one helper; options of shares have no meaning here."""
         if options != Shuffled():
             raise InvalidValue(
-                "transport", "must not be 'helpers' beside options of shares: there are none"
+                "transport",
+                "must not be 'helpers' beside options of shares, which it does not have",
             )
         return cls()
 

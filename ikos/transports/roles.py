@@ -114,7 +114,10 @@ class Analyzer(Party, Generic[_T]):
         """
         if self._chosen is None:
             raise InvalidValue("released", "must be of a set that was chosen")
-        others = sorted(released, key=attrgetter("number"))
+        others = list(released)
+        if not all(isinstance(one, PartyRelease) for one in others):
+            raise InvalidType("released", "must hold releases of parties")
+        others.sort(key=attrgetter("number"))
         if [one.number for one in others] != list(range(1, self.transport.parties + 1)):
             raise InvalidValue(
                 "released", f"must hold one release of each of {self.transport.parties} parties"

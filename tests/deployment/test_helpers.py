@@ -551,7 +551,7 @@ def test_keys_that_are_not_as_many_for_each_helper():
         ({"layout": 4}, "layout must not be given with helpers, got 4"),
         ({"set_size": 4}, "set_size must not be given with helpers, got 4"),
         ({"corrupt_shufflers": 1}, "corrupt_shufflers must not be given with helpers"),
-        ({"helpers": 0}, "helpers must be"),
+        ({"helpers": 0}, "helpers must be at least 1, got 0"),
         ({"noise": "nobody"}, "noise must be"),
         ({"transport": "shares", "helpers": 2}, "helpers must not be given with shares, got 2"),
         ({"transport": "masks", "noise": "users"}, "noise must not be given with masks"),
@@ -563,6 +563,13 @@ def test_what_helpers_cannot_be(options, words):
     given = {"transport": "helpers", "domain": Box(3), **options}
     with pytest.raises(ValueError, match=words):
         Task.new(1000, 1, 1e-6, **given)
+
+
+def test_noise_of_parties_lets_any_client_be_dishonest():
+    for noise, words in ("users", "of which 0 may"), ("parties", "of which any may"):
+        draft = Task.new(1000, 1, 1e-6, domain=Box(3), min_honest=900, transport="helpers",
+                         helpers=np.int64(2), noise=noise)  # fmt: skip
+        assert f"fewer than 900 complete reports, {words}" in " ".join(draft.explain().split())
 
 
 @pytest.mark.slow

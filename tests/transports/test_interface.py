@@ -175,6 +175,8 @@ def test_a_party_releases_one_set_once(case: Case) -> None:
     chosen = analyzer.choose(*held)
     with pytest.raises(ValueError, match=r"^ids must not be chosen twice"):
         analyzer.choose(*(one - {chosen[0]} for one in held))
+    with pytest.raises(TypeError, match=r"^released must hold releases of parties"):
+        analyzer.analyze([np.zeros(3)])
     answers = [one.release(chosen) for one in others]
     for party, answer in zip(others, answers, strict=True):
         assert party.release(reversed(chosen)) is answer
