@@ -120,7 +120,9 @@ class Sum(ABC, Generic[_T]):
         if not self.transport.bound:
             return b""
         if not name:
-            raise InvalidValue("context", "must be a name that no other sum of this transport has")
+            raise InvalidValue(
+                "context", "must be a name that no other sum of this transport has, got b''"
+            )
         return bytes.fromhex(self.parameter_hash) + name
 
     # One party at a time

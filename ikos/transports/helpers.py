@@ -442,9 +442,12 @@ class Helpers(Recipe):
         self, name: str, users: Participation, dimension: int | None, q: int, noise: Noise | None
     ) -> AddedShares:
         """Return the transport of a group of this order, called ``name`` in errors."""
-        if q & (q - 1) or q > LARGEST_GROUP:
+        if q & (q - 1):
+            raise InvalidValue(name, f"must be a power of two with helpers, got {quote(q)}")
+        if q > LARGEST_GROUP:
             raise InvalidValue(
-                name, f"must be a power of two up to 2^64 with helpers, got {quote(q)}"
+                name,
+                f"must be at most 2^64 with helpers, which sums must not reach, got {quote(q)}",
             )
         layout = HelpersLayout.of(users.n, dimension or 1, q.bit_length() - 1, self.helpers)
         return AddedShares(users, q, layout, noise, self.assumptions)
