@@ -309,6 +309,36 @@ def test_a_restored_helper_answers_one_set_with_one_noise_and_another_with_anoth
     assert any(noises[0])
 
 
+def test_a_restored_helper_that_was_sent_another_seed_has_another_noise(noisy, tmp_path):
+    """A report under the id of another: the difference of two answers is not that one's vector."""
+    reports = [noisy.report(vector) for vector in VECTORS]
+    noisy.send_all(reports[:2])
+    noisy.parties[1].end()
+    shutil.copytree(noisy.folder / "helper-1", tmp_path / "saved")
+    noisy.start(1)
+    sealed = suite(KEYS[0].kem).encrypt(
+        bytes(32),
+        public_key(KEYS[0].public_bytes, KEYS[0].kem),
+        seed_info(noisy.task.at(0), 1, reports[3].id),
+    )
+    planted = ClientReport(reports[3].id, (b"", bytes(sealed), b""))
+    noises = []
+    for last in ({2: reports[2], 3: reports[3]}, {3: reports[3], 2: reports[2]},
+                 {2: reports[2], 4: planted}):  # fmt: skip
+        for client, report in last.items():
+            assert noisy.send(client, report, [1]) == {1: True}
+        agreed(noisy, reports, [1])
+        one = noisy.shufflers[1]
+        one._ask = lambda _, one=one: one.agreement()
+        noises.append(noise_of(one, noisy, [*reports[:2], *last.values()]))
+        noisy.parties[1].end()
+        shutil.rmtree(noisy.folder / "helper-1")
+        shutil.copytree(tmp_path / "saved", noisy.folder / "helper-1")
+        noisy.start(1)
+    assert noises[0] == noises[1]
+    assert sum(a == b for a, b in zip(*noises[1:], strict=True)) < 5
+
+
 def test_each_helper_window_and_set_has_its_own_noise(tmp_path):
     """Windows of one key too."""
     world = World(few("parties", keys=1), tmp_path)
