@@ -26,6 +26,7 @@ from ikos.deployment.helper import HelperEndpoint
 from ikos.deployment.helpers import added_shares, seed_info
 from ikos.deployment.opening import KEMS, public_key, suite
 from ikos.deployment.packed import add_packed, packed
+from ikos.deployment.party_files import KeyFile
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.store import StoreError
 from ikos.deployment.task import BatchTooLarge
@@ -222,6 +223,22 @@ def test_a_late_report_is_refused_when_its_key_is_erased(world, date):
     world.analyzer.release()
     world.parties[1].expire(datetime.now(UTC))
     refused("taskClosed", world.shufflers[1].stored, bytes(16), bytes(1168))
+
+
+def test_a_key_that_is_erased_while_it_is_read_does_not_stay_in_memory(world, monkeypatch):
+    keys, read = world.parties[1].config.keys, KeyFile.read
+    erasing = threading.Thread(target=keys.erase, args=(0,))
+
+    def slowly(self, number):
+        key = read(self, number)
+        erasing.start()
+        erasing.join(0.05)
+        return key
+
+    monkeypatch.setattr(KeyFile, "read", slowly)
+    assert keys.hold(0).raw == KEYS[0].raw
+    erasing.join()
+    assert not keys._held
 
 
 def test_seeds_are_not_on_the_disk_as_they_are(world):
