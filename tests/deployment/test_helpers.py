@@ -207,6 +207,25 @@ def test_an_envelope_of_another_place_is_refused_when_it_comes(world, date):
     assert one.stored(report.id, bytes(sealed))  # anybody can make one for a new report
 
 
+def test_a_report_that_is_sent_again_counts_once_and_another_under_its_id_never(world):
+    report, envelope = world.report(VECTORS[0]), suite(KEYS[0].kem)
+    assert set(world.send(0, report).values()) == {True}
+    world.start(1)
+    key, info = (
+        public_key(KEYS[0].public_bytes, KEYS[0].kem),
+        seed_info(world.task.at(0), 1, report.id),
+    )
+    again, other = (
+        bytes(envelope.encrypt(one, key, info)) for one in (seed(world, report), bytes(32))
+    )
+    for client, part, told in (
+        (0, report.parts[1], False), (0, again, False), (0, other, "reportRejected"),
+        (1, report.parts[1], "reportRejected"), (1, other, "reportRejected"),
+    ):  # fmt: skip
+        assert world.send(client, ClientReport(report.id, (b"", part, b"")), [1]) == {1: told}
+    assert world.shufflers[1].reports() == 1
+
+
 def test_a_vector_with_bits_beyond_its_last_element_is_refused(world):
     part = world.report(VECTORS[0]).parts[0]
     bits = 5 * (world.task.modulus.bit_length() - 1)
@@ -477,18 +496,23 @@ def test_reports_that_expire_take_their_key_with_them(world, date):
     refused("batchExpired", one.batch)
 
 
-def test_an_analyzer_that_ends_before_it_publishes_draws_again(world, monkeypatch):
+def test_an_analyzer_that_ends_before_it_publishes_draws_again(noisy, monkeypatch):
     """Nobody saw what it drew; when the result is stored, no other can be made."""
-    filled(world)
+    filled(noisy)
+    unseen = []
 
-    def ends(_):
+    def ends(result):
+        unseen.extend(result.estimate)
         raise OSError("the analyzer ended")
 
-    monkeypatch.setattr(world.analyzer, "_conclude", ends)
+    monkeypatch.setattr(noisy.analyzer, "_conclude", ends)
     with pytest.raises(OSError, match="ended"):
-        world.analyzer.release()
-    restarted(world)
-    assert world.analyzer.release().estimate == EXACT
+        noisy.analyzer.release()
+    restarted(noisy)
+    result = noisy.analyzer.release()
+    assert result.estimate != unseen
+    restarted(noisy)
+    assert noisy.analyzer.release() == result
 
 
 def test_too_few_reports_are_deleted(world):
