@@ -32,6 +32,7 @@ from ikos.deployment.store import StoreError
 from ikos.deployment.task import BatchTooLarge
 from ikos.deployment.wire import Problem
 from ikos.results.conditions import Kind
+from ikos.transports.helpers import AddedShares
 
 BOX = Box(5, -5, 250)
 VECTORS = [[-5, 250, 7, 1, 9], [0, 1, 2, 3, 4], [3, 3, 250, 8, -5], [1, 1, 1, 1, 1]]
@@ -533,6 +534,22 @@ def test_an_answer_comes_after_a_time_that_tells_nothing(monkeypatch):
     silent = added_shares(few())
     helpers.noisy(silent, silent.elements(silent.zeros()), helpers.secure(None))
     assert len(slept) == 1
+
+
+def test_an_answer_whose_noise_takes_long_is_slept_for_longer(monkeypatch):
+    """Than a draw that is not used took: noise of a small epsilon takes seconds."""
+    transport, slept, clock = added_shares(few("parties")), [], [0.0]
+    durations = iter((50.0, 70.0))
+
+    def slow(self, sums, rng):
+        clock[0] += next(durations)
+        return sums
+
+    monkeypatch.setattr(AddedShares, "noisy", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", slept.append)
+    helpers.noisy(transport, transport.elements(transport.zeros()), helpers.secure(None))
+    assert slept == [30]
 
 
 def test_names_are_those_of_helpers(world):
