@@ -8,8 +8,11 @@ import json
 import re
 import subprocess
 import sys
+from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 from threading import Thread
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError
@@ -51,7 +54,7 @@ def test_a_model_is_trained_in_the_simulation() -> None:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Any:
+def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Return the example's modules, a helper that listens, and what makes a message."""
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
@@ -64,19 +67,21 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("IKOS_HELPER", f"http://127.0.0.1:{helper.server_port}")
     monkeypatch.setenv("IKOS_HELPER_KEY", helper.key.public_bytes.hex())
     monkeypatch.setenv("IKOS_SECRET", "secret")
+    monkeypatch.setenv("IKOS_ANSWERED", str(tmp_path))
     thread = Thread(target=helper.serve_forever)
     thread.start()
-    yield SimpleNamespace(rounds=rounds, helper=helper, app=flower)
+    yield SimpleNamespace(rounds=rounds, module=module, helper=helper, app=flower)
     helper.shutdown()
     thread.join()
     helper.server_close()
 
 
+CLIENTS = count()
 OLD = [np.float32([1, 2]), np.float64([[3]])]
 
 
-def client(world: Any, update: Any, kind: str = "train", number: int = 1, state: Any = None) -> Any:
-    """Return a client's answer, for an update of the weights."""
+def client(world: Any, update: Any, kind: str = "train", number: int = 1, who: Any = None) -> Any:
+    """Return the answer of a new client, or ``who``, for an update of the weights."""
     app = world.app
     content = {
         "arrays": app.ArrayRecord(OLD), "config": app.ConfigRecord({"server-round": number})
@@ -87,7 +92,8 @@ def client(world: Any, update: Any, kind: str = "train", number: int = 1, state:
         new = [OLD[0] + np.float32(update[:2]), OLD[1] + update[2]]
         return app.Message(app.RecordDict({"arrays": app.ArrayRecord(new)}), reply_to=message)
 
-    context = SimpleNamespace(run_id=7, state=app.RecordDict() if state is None else state)
+    config = {"partition-id": next(CLIENTS) if who is None else who}
+    context = SimpleNamespace(run_id=7, state=app.RecordDict(), node_config=config)
     return world.rounds.private_update(PROTOCOL)(message, context, trained)
 
 
@@ -114,13 +120,15 @@ def test_the_result_is_that_of_the_clients_both_parties_have(world: Any) -> None
 
 
 def test_a_client_answers_a_round_once_and_nothing_but_training(world: Any) -> None:
+    """Whatever Flower knows of earlier answers, and also if they are asked for together."""
     strategy(world)
-    state = world.app.RecordDict()
-    client(world, [0, 0, 0], state=state)
-    for number in (1, 0, 3):
-        with pytest.raises(ValueError, match=f"round {number} was answered, or exceeds"):
-            client(world, [0, 0, 0], number=number, state=state)
-    client(world, [0, 0, 0], number=2, state=state)
+    client(world, [0, 0, 0], who="one")
+    with pytest.raises(FileExistsError):
+        client(world, [0, 0, 0], who="one")
+    for number in (0, 3):
+        with pytest.raises(ValueError, match=f"round {number} exceeds"):
+            client(world, [0, 0, 0], number=number)
+    client(world, [0, 0, 0], number=2, who="one")
     for kind in ("evaluate", "query"):
         with pytest.raises(ValueError, match="would not be private"):
             client(world, [0, 0, 0], kind)
@@ -164,3 +172,28 @@ def test_the_helper_refuses_what_would_tell_more_than_a_sum(world: Any) -> None:
     assert not helper.rounds["7-1"].ids  # seeds are deleted, also of reports outside the set
     with pytest.raises(ValueError, match="min_honest = 3"):
         averaging.aggregate_train(2, [])
+
+
+def test_the_time_of_a_release_tells_nothing(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to a server either that sends its request slowly, or asks for more meanwhile."""
+    strategy(world)
+    ids = sorted(client(world, [0, 0, 0]).content["report"]["id"].hex() for _ in range(3))
+    slept = []
+
+    def noted(seconds: float) -> None:
+        slept.append((seconds, world.helper.lock.locked()))
+
+    monkeypatch.setattr(world.module, "DELAY", 9)
+    monkeypatch.setattr(world.module, "time", SimpleNamespace(monotonic=monotonic, sleep=noted))
+    body = json.dumps(ids).encode()
+    connection = HTTPConnection("127.0.0.1", world.helper.server_port)
+    connection.putrequest("POST", "/7-1")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.putheader("Authorization", "secret")
+    connection.endheaders()
+    sleep(0.5)
+    connection.send(body)
+    assert connection.getresponse().status == 200
+    [(seconds, alone)] = slept
+    assert 8.6 < seconds < 9
+    assert alone

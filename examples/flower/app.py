@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from os import environ
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 import numpy as np
@@ -85,4 +86,5 @@ if __name__ == "__main__":
     environ["IKOS_HELPER"] = f"http://127.0.0.1:{helper.server_port}"
     environ["IKOS_HELPER_KEY"] = helper.key.public_bytes.hex()
     environ["IKOS_SECRET"] = helper.secret
-    run_simulation(server, client, CLIENTS)
+    with TemporaryDirectory() as environ["IKOS_ANSWERED"]:
+        run_simulation(server, client, CLIENTS)

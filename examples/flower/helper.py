@@ -21,7 +21,7 @@ from private_rounds import bound
 from ikos.deployment.opening import HYBRID, PrivateKey, unsealed
 
 MAX_BODY = 1 << 20
-DELAY = 0.5  # seconds to a release, more than it takes: the time to draw noise depends on it
+DELAY = 0.5  # seconds of a release, more than it takes: the time to draw noise depends on it
 
 
 class Helper(ThreadingHTTPServer):
@@ -46,7 +46,9 @@ class Helper(ThreadingHTTPServer):
             self.rounds = {one: self.protocol.parties(one.encode())[1] for one in names}
         if method == "GET":
             return json.dumps([id.hex() for id in self.rounds[name].ids]).encode()
-        release = self.rounds[name].release(map(bytes.fromhex, json.loads(body)))
+        ids, start = list(map(bytes.fromhex, json.loads(body))), time.monotonic()
+        release = self.rounds[name].release(ids)
+        time.sleep(max(0, start + DELAY - time.monotonic()))  # other requests wait as well
         return release.messages.sums.tobytes()
 
 
@@ -55,15 +57,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer(self):
         """Answer it, and close the connection."""
-        start, secret, status = time.monotonic(), self.headers.get("Authorization", ""), 200
+        secret, status = self.headers.get("Authorization", ""), 200
         try:
             body = self.rfile.read(range(MAX_BODY).index(int(self.headers["Content-Length"] or 0)))
             with self.server.lock:
                 data = self.server.answer(self.command, self.path, body, secret)
         except (ValueError, TypeError, KeyError) as error:
             data, status = str(error).encode(), 400
-        if self.command == "POST":
-            time.sleep(max(0, start + DELAY - time.monotonic()))
         self.send_response(status)
         self.end_headers()
         self.wfile.write(data)

@@ -2,7 +2,8 @@
 
 In each round a client clips its update, and splits it into a vector for the server and a seed for
 the helper. The seed goes to the helper directly, encrypted to a key that clients do not have from
-the server. The environment has the helper's address, its key, and the server's secret at it.
+the server. The environment has the helper's address, its key, and the server's secret at it; and a
+folder of each client's own, where it notes which rounds it has answered.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from contextlib import suppress
 from logging import WARNING
 from os import environ
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -49,11 +51,13 @@ def private_update(protocol):
         if message.metadata.message_type != MessageType.TRAIN:
             raise ValueError("answers to anything but training would not be private")
         number = message.content["config"]["server-round"]
-        last = context.state.get("answered", {"round": 0})["round"]
-        if not last < number <= protocol.releases:
-            raise ValueError(f"round {number} was answered, or exceeds the budget")
-        context.state["answered"] = ConfigRecord({"round": number})
+        if not 0 < number <= protocol.releases:
+            raise ValueError(f"round {number} exceeds the budget")
         before, name = flat(message.content["arrays"]), f"{context.run_id}-{number}"
+        # once: Flower's own state is empty after a restart, and of messages that come together
+        # each has the state before all of them
+        note = f"{context.node_config.get('partition-id', 0)}-{name}"
+        Path(environ["IKOS_ANSWERED"], note).touch(exist_ok=False)
         update = flat(call_next(message, context).content["arrays"]) - before
         bounded = clip(update, protocol.domain.radius)
         report = protocol.report(bounded, context=name.encode())

@@ -2,11 +2,12 @@
 
 It stores the sum of a set and deletes all seeds of the window, in one transaction, before it sends
 any of the sum; asked again, it sends what it stored. A copy of its folder from before adds the
-same noise to the same set, and independent noise to any other.
+same noise to the same set with the same seeds, and independent noise to anything else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import threading
 from collections.abc import Iterator
@@ -96,12 +97,14 @@ class HelperEndpoint(Intermediary):
 
     def _sum(self) -> bytes:
         """Return the packed sum of the agreed set, with this helper's noise, if it adds any."""
-        transport, complete, here = self._transport, set(self.complete_ids()), 0
+        transport, complete, here, drawn = self._transport, set(self.complete_ids()), 0, 0
 
         def waiting() -> Iterator[tuple[bytes, bytes]]:
-            nonlocal here
+            nonlocal here, drawn
             for number, _, part in self.intake.reports():
-                here += number in complete
+                if number in complete:
+                    here += 1  # in any order, and nobody else knows what is hashed
+                    drawn += int.from_bytes(hashlib.sha256(number + part).digest())
                 if (number in complete) != (number in ids):
                     yield number, part
 
@@ -114,7 +117,9 @@ class HelperEndpoint(Intermediary):
             total = ahead + added_up(waiting(), transport.zeros, add, transport.dimension)
         if here != len(complete):
             raise damaged(f"{len(complete) - here} reports are gone")
-        source = Expanded(self._secret(b"noise" + bytes.fromhex(self.agreement() or "")))
+        # a copy may be sent another seed under an id: with one noise, the answers' difference
+        # would be that of the two vectors
+        source = Expanded(self._secret(b"noise" + drawn.to_bytes(40)))
         sums = noisy(transport, transport.elements(total), source)
         return packed(sums, transport.group.bits)
 

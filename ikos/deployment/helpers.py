@@ -46,7 +46,7 @@ LONG_VECTOR = 1 << 14
 """Coordinates of a vector from which on threads hinder each other less than they help."""
 
 SETTLE_SECONDS, NOISE_SECONDS = 0.1, 15e-6
-"""From the drawing of noise to the answer, and for each coordinate: longer than drawing takes,
+"""From the drawing of noise to the answer, and for each coordinate: longer than most noise takes,
 whose time reveals a little."""
 
 REPORT_SECONDS, COORDINATE_SECONDS = 20e-6, 6e-9
@@ -267,7 +267,11 @@ def added_up(
 def noisy(transport: AddedShares, sums: NDArray[Any], rng: RandomSource) -> NDArray[Any]:
     """Return a party's sums with its noise, if it adds any, after a time that tells nothing."""
     if transport.noise is not None:
-        until = time.monotonic() + SETTLE_SECONDS + NOISE_SECONDS * transport.dimension
+        begin = time.monotonic()
+        transport.noisy(transport.elements(transport.zeros()), secure(None))  # to know how long
+        now = time.monotonic()
+        least = SETTLE_SECONDS + NOISE_SECONDS * transport.dimension
+        until = now + max(least, 2 * (now - begin))
         sums = transport.noisy(sums, rng)
         time.sleep(max(0.0, until - time.monotonic()))
     return sums

@@ -14,6 +14,7 @@ import shlex
 import sqlite3
 import stat
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -148,7 +149,7 @@ class KeyFile:
     def __init__(self, path: Path, public_keys: Sequence[bytes], kem: str) -> None:
         self._path, self._count, self._kem = path, len(public_keys), kem
         self.remaining = set[int]()
-        self._held = dict[int, PrivateKey]()
+        self._held, self._holding = dict[int, PrivateKey](), threading.Lock()
         lines = self._lines() if public_keys else []
         if len(lines) != self._count:
             raise ValueError(f"{str(path)!r} must have a line for each key of the task")
@@ -181,15 +182,16 @@ class KeyFile:
 
     def hold(self, number: int) -> PrivateKey:
         """Return a key as `read`, which stays in memory until it is erased."""
-        if number not in self._held:
-            self._held[number] = self.read(number)
-        return self._held[number]
+        with self._holding:
+            if number not in self._held:
+                self._held[number] = self.read(number)
+            return self._held[number]
 
     def erase(self, number: int) -> None:
         """Overwrite a key on the disk; OSError if that fails."""
-        self._held.pop(number, None)
         length = len(_ERASED) + 1
-        with self._path.open("r+b", buffering=0) as file:
+        with self._holding, self._path.open("r+b", buffering=0) as file:
+            self._held.pop(number, None)
             if os.fstat(file.fileno()).st_size != length * self._count:
                 raise OSError(f"{str(self._path)!r} is not as it was written")
             file.seek(number * length)

@@ -26,11 +26,13 @@ from ikos.deployment.helper import HelperEndpoint
 from ikos.deployment.helpers import added_shares, seed_info
 from ikos.deployment.opening import KEMS, public_key, suite
 from ikos.deployment.packed import add_packed, packed
+from ikos.deployment.party_files import KeyFile
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.store import StoreError
 from ikos.deployment.task import BatchTooLarge
 from ikos.deployment.wire import Problem
 from ikos.results.conditions import Kind
+from ikos.transports.helpers import AddedShares
 
 BOX = Box(5, -5, 250)
 VECTORS = [[-5, 250, 7, 1, 9], [0, 1, 2, 3, 4], [3, 3, 250, 8, -5], [1, 1, 1, 1, 1]]
@@ -206,6 +208,25 @@ def test_an_envelope_of_another_place_is_refused_when_it_comes(world, date):
     assert one.stored(report.id, bytes(sealed))  # anybody can make one for a new report
 
 
+def test_a_report_that_is_sent_again_counts_once_and_another_under_its_id_never(world):
+    report, envelope = world.report(VECTORS[0]), suite(KEYS[0].kem)
+    assert set(world.send(0, report).values()) == {True}
+    world.start(1)
+    key, info = (
+        public_key(KEYS[0].public_bytes, KEYS[0].kem),
+        seed_info(world.task.at(0), 1, report.id),
+    )
+    again, other = (
+        bytes(envelope.encrypt(one, key, info)) for one in (seed(world, report), bytes(32))
+    )
+    for client, part, told in (
+        (0, report.parts[1], False), (0, again, False), (0, other, "reportRejected"),
+        (1, report.parts[1], "reportRejected"), (1, other, "reportRejected"),
+    ):  # fmt: skip
+        assert world.send(client, ClientReport(report.id, (b"", part, b"")), [1]) == {1: told}
+    assert world.shufflers[1].reports() == 1
+
+
 def test_a_vector_with_bits_beyond_its_last_element_is_refused(world):
     part = world.report(VECTORS[0]).parts[0]
     bits = 5 * (world.task.modulus.bit_length() - 1)
@@ -222,6 +243,22 @@ def test_a_late_report_is_refused_when_its_key_is_erased(world, date):
     world.analyzer.release()
     world.parties[1].expire(datetime.now(UTC))
     refused("taskClosed", world.shufflers[1].stored, bytes(16), bytes(1168))
+
+
+def test_a_key_that_is_erased_while_it_is_read_does_not_stay_in_memory(world, monkeypatch):
+    keys, read = world.parties[1].config.keys, KeyFile.read
+    erasing = threading.Thread(target=keys.erase, args=(0,))
+
+    def slowly(self, number):
+        key = read(self, number)
+        erasing.start()
+        erasing.join(0.05)
+        return key
+
+    monkeypatch.setattr(KeyFile, "read", slowly)
+    assert keys.hold(0).raw == KEYS[0].raw
+    erasing.join()
+    assert not keys._held
 
 
 def test_seeds_are_not_on_the_disk_as_they_are(world):
@@ -307,6 +344,36 @@ def test_a_restored_helper_answers_one_set_with_one_noise_and_another_with_anoth
     assert noises[0] == noises[1]
     assert sum(a == b for a, b in zip(noises[0], noises[2], strict=True)) < 5
     assert any(noises[0])
+
+
+def test_a_restored_helper_that_was_sent_another_seed_has_another_noise(noisy, tmp_path):
+    """A report under the id of another: the difference of two answers is not that one's vector."""
+    reports = [noisy.report(vector) for vector in VECTORS]
+    noisy.send_all(reports[:2])
+    noisy.parties[1].end()
+    shutil.copytree(noisy.folder / "helper-1", tmp_path / "saved")
+    noisy.start(1)
+    sealed = suite(KEYS[0].kem).encrypt(
+        bytes(32),
+        public_key(KEYS[0].public_bytes, KEYS[0].kem),
+        seed_info(noisy.task.at(0), 1, reports[3].id),
+    )
+    planted = ClientReport(reports[3].id, (b"", bytes(sealed), b""))
+    noises = []
+    for last in ({2: reports[2], 3: reports[3]}, {3: reports[3], 2: reports[2]},
+                 {2: reports[2], 4: planted}):  # fmt: skip
+        for client, report in last.items():
+            assert noisy.send(client, report, [1]) == {1: True}
+        agreed(noisy, reports, [1])
+        one = noisy.shufflers[1]
+        one._ask = lambda _, one=one: one.agreement()
+        noises.append(noise_of(one, noisy, [*reports[:2], *last.values()]))
+        noisy.parties[1].end()
+        shutil.rmtree(noisy.folder / "helper-1")
+        shutil.copytree(tmp_path / "saved", noisy.folder / "helper-1")
+        noisy.start(1)
+    assert noises[0] == noises[1]
+    assert sum(a == b for a, b in zip(*noises[1:], strict=True)) < 5
 
 
 def test_each_helper_window_and_set_has_its_own_noise(tmp_path):
@@ -430,18 +497,23 @@ def test_reports_that_expire_take_their_key_with_them(world, date):
     refused("batchExpired", one.batch)
 
 
-def test_an_analyzer_that_ends_before_it_publishes_draws_again(world, monkeypatch):
+def test_an_analyzer_that_ends_before_it_publishes_draws_again(noisy, monkeypatch):
     """Nobody saw what it drew; when the result is stored, no other can be made."""
-    filled(world)
+    filled(noisy)
+    unseen = []
 
-    def ends(_):
+    def ends(result):
+        unseen.extend(result.estimate)
         raise OSError("the analyzer ended")
 
-    monkeypatch.setattr(world.analyzer, "_conclude", ends)
+    monkeypatch.setattr(noisy.analyzer, "_conclude", ends)
     with pytest.raises(OSError, match="ended"):
-        world.analyzer.release()
-    restarted(world)
-    assert world.analyzer.release().estimate == EXACT
+        noisy.analyzer.release()
+    restarted(noisy)
+    result = noisy.analyzer.release()
+    assert result.estimate != unseen
+    restarted(noisy)
+    assert noisy.analyzer.release() == result
 
 
 def test_too_few_reports_are_deleted(world):
@@ -456,12 +528,29 @@ def test_an_answer_comes_after_a_time_that_tells_nothing(monkeypatch):
     slept = []
     transport = added_shares(few("parties"))
     monkeypatch.setattr(helpers, "SETTLE_SECONDS", 9.0)
+    monkeypatch.setattr(helpers, "NOISE_SECONDS", 1.0)
     monkeypatch.setattr(time, "sleep", slept.append)
     helpers.noisy(transport, transport.elements(transport.zeros()), helpers.secure(None))
-    assert 8.5 < slept[0] < 9.1
+    assert 13.5 < slept[0] < 14
     silent = added_shares(few())
     helpers.noisy(silent, silent.elements(silent.zeros()), helpers.secure(None))
     assert len(slept) == 1
+
+
+def test_an_answer_whose_noise_takes_long_is_slept_for_longer(monkeypatch):
+    """Than a draw that is not used took: noise of a small epsilon takes seconds."""
+    transport, slept, clock = added_shares(few("parties")), [], [0.0]
+    durations = iter((50.0, 70.0))
+
+    def slow(self, sums, rng):
+        clock[0] += next(durations)
+        return sums
+
+    monkeypatch.setattr(AddedShares, "noisy", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "sleep", slept.append)
+    helpers.noisy(transport, transport.elements(transport.zeros()), helpers.secure(None))
+    assert slept == [30]
 
 
 def test_names_are_those_of_helpers(world):
