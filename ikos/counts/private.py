@@ -34,6 +34,16 @@ SMALLEST = Fraction(1, 1 << 5000)
 LEAST = 1e-100
 """Searches for an epsilon end here."""
 
+FEWEST = Fraction(1, 25)
+"""The reserve that "fewest" stands for: no more of it is spent than the fewest messages need."""
+
+
+def checked_reserve(reserve: object) -> Fraction:
+    """Check and return the fraction of epsilon that hiding may take."""
+    if isinstance(reserve, str) and reserve == "fewest":
+        return FEWEST
+    return number("reserve", reserve, low=0, high=0.5)
+
 
 def checked_budget(
     epsilon: object, delta: object, reserve: object
@@ -42,7 +52,7 @@ def checked_budget(
     return (
         number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
         number("delta", delta, above=0, low=MIN_DELTA, below=1),
-        number("reserve", reserve, low=0, high=0.5),
+        checked_reserve(reserve),
     )
 
 
@@ -64,7 +74,7 @@ def private_message_count(
     clear_share: bool = True,
     min_honest: int | None = None,
     corrupt_shufflers: int = 0,
-    reserve: float | Fraction = 0.01,
+    reserve: float | Fraction | str = 0.01,
 ) -> MessageCount:
     """Return how many messages the private sum needs to be (epsilon, delta)-private.
 
@@ -76,9 +86,10 @@ def private_message_count(
         Steps of the encoding, {0..precision}. The published analyses do not depend on it.
     n, q, analysis, shuffler, clear_share, min_honest, corrupt_shufflers
         As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
-    reserve : float
+    reserve : float or "fewest"
         Largest fraction of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
-        noise. The count spends only what it needs; the published analyses spend none.
+        noise. The count spends only what it needs; the published analyses spend none. "fewest" is
+        4 %: where it saves a message, the error grows by at most that.
 
     Returns
     -------
@@ -96,6 +107,11 @@ def private_message_count(
     (4, True)
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
+    >>> private_message_count(100, 2**11, 1.0, 1e-4, 10).total
+    7
+    >>> count = private_message_count(100, 2**11, 1.0, 1e-4, 10, reserve="fewest")
+    >>> count.total, count.noise_epsilon >= 0.96
+    (6, True)
     """
     choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
     scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
