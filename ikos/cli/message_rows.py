@@ -477,6 +477,20 @@ class PrivateQuestion(Question):
             reserve=self.reserve, **shared,
         )  # fmt: skip
 
+    def rows(self, setting: RowSetting) -> Iterator[CountRow]:
+        """Yield also the rows of a larger reserve, unless one is requested, that save messages."""
+        from ikos.counts.analyses import TABLE
+        from ikos.counts.private import FEWEST
+
+        usual = [*super().rows(setting)]
+        yield from usual
+        if self.request.reserve is not None or not TABLE[setting.analysis].private:
+            return
+        least = {row.layout: row.messages for row in usual}
+        for row in Question.rows(replace(self, reserve=FEWEST), setting):
+            if row.messages < least.get(row.layout, 0):
+                yield row
+
     def _sum(self, **options: Any) -> PrivateSum | PrivateVectorSum:
         from ikos.data.domains import Bounds
         from ikos.sums import PrivateSum, PrivateVectorSum

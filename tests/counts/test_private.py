@@ -465,3 +465,18 @@ def test_the_smallest_delta_falls_with_messages_and_is_reached(
     count = private_message_count(n, q, epsilon, delta, p, **by)
     assert count.shuffled == m
     assert found[2] <= count.delta <= delta
+
+
+def test_the_fewest_messages_take_the_least_reserve_that_proves_them() -> None:
+    def total(reserve: Fraction | str) -> MessageCount:
+        asked = (10**5, 2**26, 1, 1e-10, 317)
+        return private_message_count(*asked, analysis="higher_moments", reserve=reserve)
+
+    fewest = total("fewest")
+    assert fewest.total == total(Fraction(4, 100)).total < total(Fraction(1, 100)).total
+    assert fewest.noise_epsilon is not None
+    assert 0.02 < 1 - fewest.noise_epsilon < 0.03
+    assert total(Fraction(3, 100)).total == fewest.total < total(Fraction(2, 100)).total
+    for wrong in ("most", "0.04"):
+        with pytest.raises(TypeError, match=r"^reserve must be "):
+            total(wrong)
