@@ -16,9 +16,7 @@ class Best(HigherMoments):
     name = "best"
 
     def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
-        if SecondMoment().enough(scheme, m, budget):
-            return True
-        if applies(scheme, budget) and super().enough(scheme, m, budget):
+        if self._others(scheme, m, budget):
             return True
         return _compared(scheme, budget) and DirectComparison().enough(scheme, m, budget)
 
@@ -38,13 +36,20 @@ class Best(HigherMoments):
         if second and second.delta <= budget.delta and second.noise_epsilon == budget.whole:
             return second  # no proof leaves more for the noise
         proofs = [second]
-        if applies(scheme, budget):
+        higher = applies(scheme, budget)
+        if _compared(scheme, budget) and not self._others(scheme, m, budget):
+            proofs.append(DirectComparison().privacy(scheme, m, budget, steps=steps))
+            higher = higher and not (proofs[-1] and proofs[-1].delta <= budget.delta)
+        if higher:
             proofs.append(super().privacy(scheme, m, budget, steps=steps))
-        known = [proof for proof in proofs if proof is not None]
-        if _compared(scheme, budget) and not any(proof.delta <= budget.delta for proof in known):
-            direct = DirectComparison().privacy(scheme, m, budget, steps=steps)
-            known += [direct] if direct is not None else []
+        known = (proof for proof in proofs if proof is not None)
         return min(known, key=preference, default=None)
+
+    def _others(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        """Whether the others are enough."""
+        if SecondMoment().enough(scheme, m, budget):
+            return True
+        return applies(scheme, budget) and super().enough(scheme, m, budget)
 
     def remaining_privacy(
         self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction

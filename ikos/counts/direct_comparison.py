@@ -58,7 +58,7 @@ _ONE = mpfr(1)
 _EVEN = range(2, HIGHEST + 1, 2)
 _DEGREES = (2, 3, 4, 6)  # the values of d that are tried
 _TALLEST = 1.8  # the largest h_1 that is tried
-_SUMMED = 256  # terms of F that are added before an integral bounds the rest
+_SUMMED = 128  # terms of F that are added before an integral bounds the rest
 
 
 @dataclass(frozen=True)
@@ -376,15 +376,13 @@ def least_delta(n: int, q: int, m: int, c: mpfr) -> float:
     is tried, never what is proved.
     """
     moments = tuple_moments(n, q, m).total
-    if moments[2] > 1:
-        return math.inf
     part = nearest(c)
     deviation = math.sqrt((1 + (1 + part) ** 2) * q) * n ** (-m / 2)
     normal = np.array([0.0 if k % 2 else math.prod(range(1, k, 2)) for k in range(HIGHEST + 1)])
     with np.errstate(divide="ignore"):
         log, *_ = _user_tail(np.log(normal), np.array([math.log(part / deviation)]))
     tall = min(log - K * math.log(_TALLEST) for K, log in logarithms(moments).items())
-    return deviation * math.exp(log[0]) + 2 * part * math.exp(min(tall, 1.0))
+    return float(deviation * math.exp(log[0]) + 2 * part * math.exp(min(tall, 1.0)))
 
 
 _SHIFTS = np.array([1e-3, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5])  # b / c_0
@@ -429,7 +427,12 @@ _SHARES = (  # of c_Y and of c_P: without and with terms of degree two lifted
     np.stack([_PARTS, np.zeros(len(_PARTS))]),
     np.array([(y, pairs) for y in _PARTS for pairs in _PARTS if y + pairs < 0.97]).T,
 )
-_ROOMS = np.exp(np.linspace(math.log(1e-4), 0, 40))  # (c - c_0) g_0 / c
+_ROOMS = np.linspace(math.log(1e-4), 0, 40), np.linspace(-0.8, 0.8, 9)
+"""The logarithm of (c - c_0) g_0 / c, and of its ratio to the best one."""
+
+
+Place = tuple[float, float, float, float]
+"""h_1, sqrt(h_2), y and c_0 / c."""
 
 
 class _Search:
@@ -438,21 +441,17 @@ class _Search:
     For fixed h_1, h_2, y and c_0 the terms of Y, Q and R depend on (c - c_0) g_0 alone.
     """
 
-    def __init__(self, terms: Terms, degrees: Sequence[int]) -> None:
+    def __init__(
+        self, terms: Terms, degrees: Sequence[int], lifts: Sequence[int], rooms: Array
+    ) -> None:
         tuples = terms.tuples
-        self.c, self.degrees = nearest(terms.c), degrees
+        self.c, self.lifts = nearest(terms.c), lifts
         self.totals = logarithms(tuples.moments.total)
         self.squares = {2 * j: log for j, log in logarithms(tuples.moments.squares).items()}
         self.fourths = logarithms(tuples.fourths)
-        user = dict(enumerate(terms.user))
-        del user[1]  # it is 0
-        logs = logarithms(user)
-        self.user = np.array([logs.get(k, -math.inf) for k in range(HIGHEST + 1)])
-        self.own, self.K3 = {}, {}
-        for d in degrees:
-            at_least = {K: logs[K] - K * math.log(self.c) for K in _EVEN if K > d}
-            self.K3[d] = min(at_least, key=at_least.__getitem__)
-            self.own[d] = math.exp(min(0.0, at_least[self.K3[d]]))
+        user = logarithms(dict(enumerate(terms.user)))
+        self.user = np.array(list(user.values()))
+        self.own = {K: user[K] for K in _EVEN}
         constants = dict(zip(map(int, _EXPONENTS), _CONSTANTS, strict=True))
         self.single = _with(constants, logarithms(terms.single))
         self.paired = {
@@ -463,11 +462,12 @@ class _Search:
             self.remainders = {
                 (d, lifted): float(terms.remainder(d, lifted) / 4)
                 for d in degrees
-                for lifted in (0, 1, 2)
+                for lifted in lifts
             }
-        rooms = self.c * _ROOMS[:, None]
-        self.rest = {d: np.full(len(_ROOMS), np.inf) for d in degrees}
-        for lifted in (0, 1, 2):
+        self.rooms = rooms + math.log(self.c)
+        rooms = np.exp(self.rooms)[:, None]
+        self.rest = {d: np.full(len(rooms), np.inf) for d in degrees}
+        for lifted in lifts:
             apart, used = self._shared(rooms, lifted, _SHARES[lifted > 0])
             for d in degrees:
                 values = (apart + self.remainders[d, lifted] / ((1 - used) * rooms)).min(axis=1)
@@ -486,8 +486,8 @@ class _Search:
 
     def best(
         self, d: int, h1: Array, ratio: Array, inner: Array, part: Array
-    ) -> tuple[float, tuple[float, ...]]:
-        """Return the least delta of a grid, and h_1, sqrt(h_2), y and c_0 / c."""
+    ) -> tuple[float, int, Place]:
+        """Return the least delta of a grid, d, and the place."""
         h1, x = h1[:, None, None], ratio[:, None] * h1[:, None, None]
         y = np.minimum(inner * x, 0.9)
         h1, x, y = (np.broadcast_to(one, y.shape).ravel() for one in (h1, x, y))
@@ -502,29 +502,33 @@ class _Search:
         kept = main > 0.01
         h1, x, y, main = h1[kept], x[kept], y[kept], main[kept]
         if not kept.any():
-            return math.inf, ()
+            return math.inf, d, (1.0, 1.0, 0.5, 0.5)
         bad = least_power(self.totals, -np.log(h1), d + 1)[0]
         bad = bad + least_power(self.squares, -np.log(x), d + 1)[0]
-        bad = bad + least_power(self.fourths, -np.log(y), d + 1)[0] + self.own[d]
+        bad = bad + least_power(self.fourths, -np.log(y), d + 1)[0]
+        bad = bad + least_power(self.own, -np.log(self.c), d + 1)[0]
         bad = bad * self.c * (2 * sum(np.maximum(h1, x) ** j for j in range(d + 1)) + main)
         user = np.exp(_user_tail(self.user, np.log(part * self.c))[0])
-        rooms = (1 - part) * main[:, None]
-        rest = np.exp(np.interp(np.log(rooms), np.log(_ROOMS), np.log(self.rest[d])))
+        rooms = np.log(self.c * (1 - part) * main[:, None])
+        rest = np.exp(np.interp(rooms, self.rooms, np.log(self.rest[d])))
         delta = user + bad[:, None] + rest
         i, j = np.unravel_index(delta.argmin(), delta.shape)
-        return float(delta[i, j]), (float(h1[i]), float(x[i]), float(y[i]), float(part[j]))
+        return float(delta[i, j]), d, (float(h1[i]), float(x[i]), float(y[i]), float(part[j]))
 
-    def point(self, d: int, h1: float, x: float, y: float, part: float, main: float) -> DirectPoint:
+    def point(self, d: int, place: Place, main: float) -> DirectPoint:
         """Return the parameters with the best shares and exponents."""
+        h1, x, y, part = place
         room = np.array([[self.c * (1 - part) * main]])
-        tried = []
-        for lifted in (0, 1, 2):
+        tried: list[tuple[float, int, float, float]] = []
+        for lifted in self.lifts:
             shares = _SHARES[lifted > 0]
             for _ in range(2):
                 apart, used = self._shared(room, lifted, shares)
                 values = (apart + self.remainders[d, lifted] / ((1 - used) * room))[0]
                 at = int(values.argmin())
-                tried.append((float(values[at]), lifted, *map(float, shares[:, at])))
+                tried.append(
+                    (float(values[at]), lifted, float(shares[0, at]), float(shares[1, at]))
+                )
                 steps = np.array([0.5, 0.7, 0.85, 1.0, 1.2, 1.4, 1.8])
                 nearby = np.stack([np.repeat(steps, 7), np.tile(steps, 7)])
                 shares = shares[:, [at]] * nearby
@@ -542,7 +546,8 @@ class _Search:
             exponent(self.single, -math.log(share * one), 2), K_Q,
             exponent(self.totals, -math.log(h1), d + 1),
             exponent(self.squares, -math.log(x), d + 1) // 2,
-            exponent(self.fourths, -math.log(y), d + 1), self.K3[d],
+            exponent(self.fourths, -math.log(y), d + 1),
+            exponent(self.own, -math.log(self.c), d + 1),
         )  # fmt: skip
 
 
@@ -557,35 +562,36 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     With ``near``, the best parameters for a similar c, only those close to it are tried.
     """
     at = terms.tuples.setting
-    allowed = [d for d in _DEGREES if at.n > 2 * d + 2 and at.cutoff >= d + 2]
-    degrees = allowed if near is None else [near.d]
-    look = _Search(terms, degrees)
-    tried: list[tuple[float, int, tuple[float, ...]]] = []
     if near is None:
+        degrees = [d for d in _DEGREES if at.n > 2 * d + 2 and at.cutoff >= d + 2]
+        look = _Search(terms, degrees, (0, 1, 2), _ROOMS[0])
         root = max(1e-30, math.exp(look.totals[2] / 2))
         high = min(_TALLEST, 400 * root)
         low = min(3 * root, high / 4)
-        h1 = low * (high / low) ** _GRID[0]
-        for d in degrees:
-            value, place = look.best(d, h1, *_GRID[1:])
-            tried.append((value, d, place))
-        value, d, place = min(tried)
+        heights = low * (high / low) ** _GRID[0]
+        value, d, place = min(look.best(d, heights, *_GRID[1:]) for d in degrees)
         if value == math.inf:
             return None
     else:
         d, place = near.d, (near.h1, math.sqrt(near.h2), near.y, near.part)
+        room = (1 - near.part) * nearest(_main_at(d, place))
+        look = _Search(terms, [d], [near.lifted], math.log(room) + _ROOMS[1])
     for _ in range(3):
         h1, x, y, part = place
-        value, nearer = look.best(
+        value, _, nearer = look.best(
             d, h1 * _NEARBY[0], x / h1 * _NEARBY[1], y / x * _NEARBY[2],
             np.minimum(0.97, part * _NEARBY[3]),
         )  # fmt: skip
         if value == math.inf or nearer == place:
             break
         place = nearer
-    h1, x, y, part = place
-    main = _main(d, *(exact(Fraction(one), UP) for one in (h1, x * x, y)))
-    return look.point(d, h1, x, y, part, nearest(main)) if main > 0 else None
+    main = _main_at(d, place)
+    return look.point(d, place, nearest(main)) if main > 0 else None
+
+
+def _main_at(d: int, place: Place) -> mpfr:
+    h1, x, y, _ = place
+    return _main(d, *(exact(Fraction(value), UP) for value in (h1, x * x, y)))
 
 
 @lru_cache(maxsize=1 << 12)
@@ -678,7 +684,7 @@ class DirectComparison(HigherMoments):
         proof: DirectPrivacy | None = None
         for part in (1, 2, 4):  # a larger c is not always better
             high = budget.reserve / part
-            tried = at(high, proof and proof.bound.point, most)
+            tried = at(high, None if proof is None else proof.bound.point, most)
             if tried is not None and tried.delta < most:
                 proof, most = tried, tried.delta
             if proof is not None and proof.delta <= budget.delta:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import gmpy2
@@ -27,7 +27,17 @@ from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
 from ikos.counts.types import Analysis, Budget, FixedNoise, PrivacyProof, RemainingPrivacy, Scheme
-from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
+from ikos.numeric.rounding import (
+    DOWN,
+    NEAREST,
+    UP,
+    exact,
+    float_up,
+    log2,
+    nearest,
+    rational,
+    rounding,
+)
 
 THEOREM = "higher moments of the message tuples, docs/higher-moments.md"
 
@@ -40,15 +50,22 @@ _DEGREES = (2, 3, 4, 6)  # the values of d that are tried
 
 def poisson_moments(mean: mpfr, highest: int) -> list[mpfr]:
     """Return upper bounds on E J^a for a = 0..highest, J Poisson."""
-    stirling, moments = [1], []  # of the second kind
     with rounding(UP):
         powers = [mean**i for i in range(highest + 1)]
-        for _ in powers:
-            terms = zip(stirling, powers, strict=False)
-            moments.append(gmpy2.fsum([count * power for count, power in terms]))
-            pairs = zip([*stirling, 0], [0, *stirling], strict=True)
-            stirling = [i * same + new for i, (same, new) in enumerate(pairs)]
-    return moments
+        return [
+            gmpy2.fsum([count * power for count, power in zip(counts, powers, strict=False)])
+            for counts in _stirling(highest)
+        ]
+
+
+@cache
+def _stirling(highest: int) -> list[list[int]]:
+    """Return the Stirling numbers of the second kind of 0..highest."""
+    rows = [[1]]
+    for _ in range(highest):
+        pairs = zip([*rows[-1], 0], [0, *rows[-1]], strict=True)
+        rows.append([i * same + new for i, (same, new) in enumerate(pairs)])
+    return rows
 
 
 @dataclass(frozen=True)
@@ -169,7 +186,7 @@ class TupleSetting:
 @lru_cache(maxsize=256)
 def setting(n: int, q: int, m: int) -> TupleSetting | None:
     """Return the quantities independent of the noise, or None where the theorem proves nothing."""
-    if n < MIN_USERS or m < 2:
+    if n < MIN_USERS or m < 2 or (n - 1) * q > n**m:  # E p_1^2 is above 1
         return None
     cutoff = next(j for j in range(_LARGEST_CUTOFF, 2, -2) if (j + 2) ** 2 <= 4 * n)
     graph = ShareGraph(m, "parallel", True)
@@ -333,8 +350,6 @@ def search(
     With ``near``, the best parameters for a similar c, only those close to it are tried.
     """
     at = _Search(setting, jumps, k, c)
-    if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
-        return None
     tried: list[tuple[float, Point]] = []
     if near is None:
         root = max(1e-30, math.exp(at.totals[2] / 2))
@@ -497,6 +512,8 @@ class HigherMoments(SecondMoment):
         return super().guess(scheme, goal)
 
     def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        if applies(scheme, budget) and _out_of_reach(scheme, m, budget):
+            return False
         proof = HigherMoments.privacy(self, scheme, m, budget, steps=0)
         return proof is not None and proof.delta <= budget.delta
 
@@ -584,6 +601,19 @@ class HigherMoments(SecondMoment):
 def applies(scheme: Scheme, budget: Budget) -> bool:
     """Whether the theorem covers such a sum."""
     return scheme.trust.min_honest >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
+
+
+def _out_of_reach(scheme: Scheme, m: int, budget: Budget) -> bool:
+    """Whether user i alone keeps delta from being reached: the less is spent, the more so."""
+    sizes = scheme.trust.min_honest, scheme.q, hiding(scheme, m)
+    if setting(*sizes) is None:
+        return True
+    c = math.expm1(budget.epsilon * budget.reserve / 2)
+    logs = logarithms(tuple_moments(*sizes).single)
+    step = math.log1p(1 / c)
+    least = min(log + K * step for K, log in logs.items() if min(_DEGREES) < K)
+    wanted = nearest(log2(budget.delta, UP)) * math.log(2)
+    return least + math.log(c) > wanted  # with a factor of 2 to spare
 
 
 def hiding(scheme: Scheme, m: int) -> int:

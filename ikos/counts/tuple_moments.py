@@ -142,15 +142,12 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
     with rounding(UP):
         order, others = mpfr(q), mpfr(n - 1)
         sums = _connected_sums(n, gmpy2.rootn(order, m))
-        fewer = _connected_sums(n, gmpy2.rootn(order, m - 1))
+        by_first = _by_first(n, q, m, UP)
         single, total, squares = {}, {}, {}
         for k in range(2, HIGHEST + 1, 2):
             types = _arranged(k, 2)
             total[k] = gmpy2.fsum([w * others ** len(t) * sums[t] ** m for t, w in types])
-            by_first = gmpy2.fsum(
-                [w * mpq(1, n ** (k - len(t))) * fewer[t] ** (m - 1) for t, w in types]
-            )
-            single[k] = min(sums[(k,)] ** m, by_first)
+            single[k] = min(sums[(k,)] ** m, by_first[k])
         for half in range(1, HIGHEST // 2 + 1):
             squares[half] = gmpy2.fsum(
                 [
@@ -161,6 +158,7 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
     return TupleMoments(single, total, squares)
 
 
+@lru_cache(maxsize=256)
 def _by_first(n: int, q: int, m: int, direction: int) -> list[mpfr]:
     """Return A'_K, K = 0..HIGHEST, rounded in a direction: the second bound of A_K, for any K."""
     with rounding(direction, _CANCELLING):
