@@ -398,7 +398,7 @@ def private_remaining(
     users = min(scheme.trust.min_honest, makers)
     shape, rate = Fraction(users, makers), noise_level / p
     level = short_noise_epsilon(rate, shape, p)
-    noise = FixedNoise(users, level, rate, shape)
+    noise = FixedNoise(users, level, rate, shape, p)
     proof = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
     if proof.delta > rational(allowed):
         name, least, limit = "total", "larger", ""
