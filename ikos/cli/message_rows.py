@@ -478,18 +478,20 @@ class PrivateQuestion(Question):
         )  # fmt: skip
 
     def rows(self, setting: RowSetting) -> Iterator[CountRow]:
-        """Yield also the rows of a larger reserve, unless one is requested, that save messages."""
+        """Yield also rows of the least larger reserve that saves messages, if none is requested."""
         from ikos.counts.analyses import TABLE
-        from ikos.counts.private import FEWEST
+        from ikos.counts.private import RESERVES
 
         usual = [*super().rows(setting)]
         yield from usual
         if self.request.reserve is not None or not TABLE[setting.analysis].private:
             return
-        least = {row.layout: row.messages for row in usual}
-        for row in Question.rows(replace(self, reserve=FEWEST), setting):
-            if row.messages < least.get(row.layout, 0):
-                yield row
+        fewest = {row.layout: row for row in usual}
+        for reserve in RESERVES[1:]:
+            for row in Question.rows(replace(self, reserve=reserve), setting):
+                if row.layout in fewest and row.messages < fewest[row.layout].messages:
+                    fewest[row.layout] = row
+        yield from (row for row in fewest.values() if row not in usual)
 
     def _sum(self, **options: Any) -> PrivateSum | PrivateVectorSum:
         from ikos.data.domains import Bounds

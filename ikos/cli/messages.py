@@ -121,8 +121,8 @@ PRIVATE_COLUMNS = (
 )
 
 RESERVES = (
-    'reserve: largest fraction of epsilon that imperfect hiding may take. Rows of reserve="fewest" '
-    "(up to 4 %) are listed where they save messages; their error is larger."
+    "reserve: largest fraction of epsilon that imperfect hiding may take. Rows of 2 or 4 % are "
+    "listed where they save messages; their error is larger."
 )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from operator import attrgetter
 from typing import Unpack
 
 from ikos._validation import InvalidValue, integer, number, quote
@@ -34,15 +35,15 @@ SMALLEST = Fraction(1, 1 << 5000)
 LEAST = 1e-100
 """Searches for an epsilon end here."""
 
-FEWEST = Fraction(1, 25)
-"""The reserve that "fewest" stands for: no more of it is spent than the fewest messages need."""
+RESERVES = Fraction(1, 100), Fraction(1, 50), Fraction(1, 25)
+"""The reserves of "fewest": the least of them that takes no more messages than any other."""
 
 
-def checked_reserve(reserve: object) -> Fraction:
-    """Check and return the fraction of epsilon that hiding may take."""
+def checked_reserves(reserve: object) -> tuple[Fraction, ...]:
+    """Check and return the fractions of epsilon that hiding may take, the least first."""
     if isinstance(reserve, str) and reserve == "fewest":
-        return FEWEST
-    return number("reserve", reserve, low=0, high=0.5)
+        return RESERVES
+    return (number("reserve", reserve, low=0, high=0.5),)
 
 
 def checked_budget(
@@ -52,7 +53,7 @@ def checked_budget(
     return (
         number("epsilon", epsilon, low=MIN_EPSILON, high=MAX_EPSILON),
         number("delta", delta, above=0, low=MIN_DELTA, below=1),
-        checked_reserve(reserve),
+        checked_reserves(reserve)[-1],
     )
 
 
@@ -89,7 +90,7 @@ def private_message_count(
     reserve : float or "fewest"
         Largest fraction of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
         noise. The count spends only what it needs; the published analyses spend none. "fewest" is
-        4 %: where it saves a message, the error grows by at most that.
+        1 %, or where that saves messages 2 or 4 %; the error grows by as much.
 
     Returns
     -------
@@ -115,7 +116,11 @@ def private_message_count(
     """
     choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
     scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
-    count = scheme.least_private(budget_of(epsilon, delta, reserve, precision))
+    budget = budget_of(epsilon, delta, reserve, precision)
+    counts = [
+        scheme.least_private(replace(budget, reserve=part)) for part in checked_reserves(reserve)
+    ]
+    count = min(counts, key=attrgetter("total"))
     return count.with_corruption(scheme.trust.corrupt_shufflers)
 
 

@@ -252,7 +252,7 @@ class PrivateSum(_Private):
         As in `SecureSum`; by default the fewest messages that prove (epsilon, delta).
     reserve : float or "fewest"
         Largest fraction of ``epsilon`` that may be spent on the imperfect hiding instead of noise.
-        With "fewest", up to 4 % is spent where that saves a message; the error grows by as much.
+        "fewest" is 1 %, or where that saves messages 2 or 4 %; the error grows by as much.
     min_honest : int, optional
         The guarantee holds while at least this many users are honest and present; ``n`` by default.
         With all n present, the noise variance is n / min_honest times as large. `run` and `analyze`

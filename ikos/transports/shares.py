@@ -41,7 +41,7 @@ from ikos._validation import (
 from ikos.counts import Layout, MessageCount, Remaining, private_remaining
 from ikos.counts import remaining as remaining_count
 from ikos.counts.analyses import checked_analysis, checked_scheme, same_family
-from ikos.counts.private import checked_reserve
+from ikos.counts.private import checked_reserves
 from ikos.counts.published import covered, unproved
 from ikos.counts.types import MAX_MESSAGES, Trust
 from ikos.counts.vectors import (
@@ -537,7 +537,7 @@ class Shuffled(Recipe):
             need=need,
             trust=Trust.of(need.users.n, min_honest=need.users.least, **self.trusted()),
             analysis=checked_analysis(self.analysis),
-            reserve=checked_reserve(self.reserve),
+            reserve=checked_reserves(self.reserve)[-1],
             length=1 if need.scalar else checked_layout(self.layout, d, self.messages),
             overhead=integer("overhead", self.overhead, low=0),
         )
@@ -557,7 +557,15 @@ class Shuffled(Recipe):
         if messages is not None:
             messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
         budget = self._budget(need)
-        layout, noise = budget.chosen(q, messages)
+
+        def cost(chosen: tuple[Layout, Noise]) -> tuple[bool, int]:
+            layout, _ = chosen
+            assert layout.delta is not None
+            return layout.delta > need.delta, layout.messages_per_user
+
+        reserves = checked_reserves(self.reserve)
+        tried = [replace(budget, reserve=part).chosen(q, messages) for part in reserves]
+        layout, noise = min(tried, key=cost)
         assert layout.delta is not None
         more = self.adaptive, self.assumptions
         transport = Shares(need.users.n, q, layout, budget.trust, need.scalar, *more)
