@@ -126,6 +126,7 @@ class DirectBalls:
     user: Any
     single: Any
     paired: Any
+    own: Any
     proved: Any
 
 
@@ -148,7 +149,7 @@ def evaluate(
     def g(j: int) -> Any:
         return arb(q - 1) ** j / arb(math.perm(n, j)) ** m * (1 - t(j) ** m)
 
-    def S(j: int) -> Any:
+    def special(j: int) -> Any:
         tau_j = sum(arb(k) * n**b for b, k in enumerate(without_singletons(2 * j))) / arb(n) ** j
         few = tau_j - math.prod(range(1, 2 * j, 2))
         ones = j * (j - 1) * ((2 + few) ** m - 1) + m * few * (1 + few) ** (m - 1)
@@ -167,7 +168,7 @@ def evaluate(
     cross = sum(
         (
             arb(s + 1) / n * W[s + 1] * gamma(s) ** 2
-            + math.comb(n - 1, s) * (u * b_c * g(s + 1) + (2 + c) ** 2 * S(s + 1))
+            + math.comb(n - 1, s) * (u * b_c * g(s + 1) + (2 + c) ** 2 * special(s + 1))
             for s in range(1, d + 1)
         ),
         zero,
@@ -177,7 +178,7 @@ def evaluate(
     r = sum(W[d + 1 :], zero)
     for j in range(3 if at.lifted == 2 else 2, d + 1):
         grown = (1 + t(j)) ** m
-        alike = S(j) * (1 + t(j) ** (-2 * m)) * grown / (grown - 1)
+        alike = special(j) * (1 + t(j) ** (-2 * m)) * grown / (grown - 1)
         r += math.comb(n - 1, j) * (g(j) + alike)
     remainder = cross + high + (low.sqrt() + c * r.sqrt()) ** 2 + (2 + c) ** 2 * tau
 
@@ -206,22 +207,22 @@ def evaluate(
     c_Y, c_P = share * room, parts * room
     c_R = room - c_Y - c_P
 
-    def C(K: int) -> Any:
+    def tail(K: int) -> Any:
         return arb((K - 1) ** (K - 1)) / K**K
 
     K = at.K
     user = sum((math.comb(K, k) * b ** (K - k) * X[k] for k in range(K + 1)), zero)
     single = noise.beta(n, c, at.K_Y, 1) ** at.K_Y * ball(moments.total[at.K_Y])
-    proved = C(K) * user / (c_0 + b) ** (K - 1) + C(at.K_Y) * single / c_Y ** (at.K_Y - 1)
+    proved = tail(K) * user / (c_0 + b) ** (K - 1) + tail(at.K_Y) * single / c_Y ** (at.K_Y - 1)
     paired = zero
     if at.lifted:
         moved = noise.beta(n, c, at.K_Q, 2) + (c if at.lifted == 2 else 0)
         paired = (moved / (2 * t(2) ** m)) ** at.K_Q * ball(moments.total[2 * at.K_Q])
-        proved += C(at.K_Q) * paired / c_P ** (at.K_Q - 1)
+        proved += tail(at.K_Q) * paired / c_P ** (at.K_Q - 1)
     proved += remainder / (4 * c_R)
     fourth = arb(n - 1) ** (at.K4 // 4) * ball(moments.single[at.K4]) / y**at.K4
     bad = ball(moments.total[at.K1]) / h1**at.K1 + ball(moments.squares[at.l]) / h2**at.l
     bad += fourth + X[at.K3] / c**at.K3
     h = arb(max(at.h1, math.sqrt(at.h2)))
     proved += (2 * c * sum((h**j for j in range(d + 1)), zero) + c * main) * bad
-    return DirectBalls(main, remainder, user, single, paired, proved)
+    return DirectBalls(main, remainder, user, single, paired, X[at.K3], proved)

@@ -171,7 +171,7 @@ def test_terms_are_verified_independently(n, q, m, precision, reserve):
             assert found is not None
             assert not ball(found.main) > true.main
             assert ball(found.main) > true.main * (1 - 1e-12)
-            for name in ("remainder", "user", "single", "paired", "proved"):
+            for name in ("remainder", "user", "single", "paired", "own", "proved"):
                 upper, value = ball(getattr(found, name)), getattr(true, name)
                 assert not upper < value, (name, point)
                 assert not upper > value * (1 + 3e-5), (name, point)
@@ -212,9 +212,9 @@ def set_partitions(size: int) -> list[list[set[int]]]:
         return [[]]
     found = []
     for rest in set_partitions(size - 1):
-        for i in range(len(rest)):
-            found.append([*rest[:i], rest[i] | {size}, *rest[i + 1 :]])
-        found.append([*rest, {size}])
+        found += [
+            [*rest[:i], part | {size}, *rest[i + 1 :]] for i, part in enumerate([*rest, set()])
+        ]
     return found
 
 
