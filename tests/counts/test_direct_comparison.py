@@ -16,10 +16,17 @@ from counts.test_higher_moments import exact_delta, sets_of, signs
 from gmpy2 import mpfr
 from numpy.typing import NDArray
 
-from ikos.counts import private_message_count, private_proved
+from ikos.counts import (
+    private_message_count,
+    private_proved,
+    private_remaining,
+    private_vector_layouts,
+)
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.direct_comparison import (
     DirectBound,
     DirectPoint,
+    DirectPrivacy,
     Noise,
     Terms,
     Tuples,
@@ -30,6 +37,7 @@ from ikos.counts.direct_comparison import (
     tuples,
 )
 from ikos.counts.tuple_moments import cluster_moments
+from ikos.counts.types import Budget
 from ikos.numeric.rounding import DOWN, UP, exact, float_up, rounding
 
 Array = NDArray[np.float64]
@@ -513,3 +521,50 @@ def test_where_nothing_is_proved() -> None:
     assert best(8, 16, 3, Fraction(1), 1, mpfr(0.1)) is None  # too few users for the remainder
     assert best(1000, 2**16, 1, Fraction(1, 32), 32, mpfr(0.1)) is None
     assert best(1000, 2**16, 3, Fraction(1, 32), 32, mpfr(0)) is None
+
+
+@pytest.mark.parametrize(("sensitivity", "times"), [(800, 16), (2, 2)])
+def test_separate_sums_compose(sensitivity: int, times: int) -> None:
+    """Those in which one user's values differ: at most one for each step of the l1 norm."""
+    scheme = checked_scheme(10**5, 2**26, analysis="direct_comparison")
+    budget = Budget(Fraction(1), Fraction(1e-8), Fraction(1, 100), sensitivity, sums=16)
+    found = scheme.analysis.privacy(scheme, 4, budget)
+    assert isinstance(found, DirectPrivacy)
+    rate, c = Fraction(found.noise_epsilon) / sensitivity, found.bound.relative
+    again = best(10**5, 2**26, 4, rate, sensitivity, c, found.bound.point)
+    assert again is not None
+    with precisely():
+        assert not ball(Fraction(found.noise_epsilon)) + times * (1 + ball(c)).log() > 1
+        assert not ball(found.delta) < times * ball(found.bound.proved)
+        balls = NoiseBalls.of(2**26, rate, sensitivity)
+        true = evaluate(10**5, 2**26, 4, balls, ball(c), found.bound.point)
+        assert not ball(found.bound.proved) < true.proved
+    assert found.delta <= 1e-8
+
+
+def test_vectors() -> None:
+    asked = {"precision": 50, "dimension": 16, "analysis": "direct_comparison"}
+    with pytest.raises(ValueError, match="does not cover 16 coordinates in one group"):
+        private_vector_layouts(10**6, 2**27, 1, 1e-8, **asked)
+    best_of_all = private_vector_layouts(10**6, 2**27, 1, 1e-8, 50, 16)
+    assert [layout.count.analysis for layout in best_of_all] == [
+        "second_moment", "direct_comparison"
+    ]  # fmt: skip
+    second = private_vector_layouts(10**6, 2**27, 1, 1e-8, 50, 16, analysis="second_moment")
+    assert [layout.messages_per_user for layout in best_of_all] < [
+        layout.messages_per_user for layout in second
+    ]
+
+
+def test_remaining_privacy() -> None:
+    by = {"analysis": "direct_comparison"}
+    count = private_message_count(10**4, 2**21, 2, 1e-6, 100, **by)
+    given = (10**4, 2**21, count.total, count.noise_epsilon, 1e-6, 100)
+    found = private_remaining(*given, **by)
+    assert 1.99 < found.epsilon <= 2 * (1 + 1e-4)
+    assert found.delta <= 1e-6
+    assert private_remaining(*given).epsilon <= found.epsilon
+    with pytest.raises(ValueError, match="does not cover fewer honest users than share the noise"):
+        private_remaining(*given, honest=9_900, **by)
+    larger = (*given[:4], 1e-5, 100)
+    assert private_remaining(*larger, honest=9_990).count.analysis == "higher_moments"
