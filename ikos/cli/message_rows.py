@@ -65,8 +65,8 @@ class MessagesRequest(DomainRequest):
         "bytes, and the blocks of coordinates that minimize them."
     )
     analysis: str | None = from_option(
-        default=None, show_default="all", help="Analysis to list: best, higher_moments, "
-        "second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
+        default=None, show_default="all", help="Analysis to list: best, direct_comparison, "
+        "higher_moments, second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
     shuffler: str | None = from_option(default=None, show_default="both")
     clear_share: bool | None = from_option(CLEAR_SHARE, default=None, show_default="both")
     helpers: int | None = from_option(

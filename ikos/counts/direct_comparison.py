@@ -217,16 +217,9 @@ class Terms:
         at, c, noise = self.tuples.setting, self.c, self.noise
         n, m, weights = at.n, at.m, at.weights
         extra = mpq(at.q, at.q - 1)  # u
-        _, mean, second, *_ = noise.jumps
+        seen, moved, twice = _revealed(noise, c)
         with rounding(UP):
-            root = gmpy2.sqrt(mpfr(extra))
-            many = gmpy2.sqrt(second)  # f
-            pairs = gmpy2.sqrt(mean**4 + 4 * mean**3 + 2 * mean**2)  # g_2
-            both, two = 1 + (1 + c) ** 2, gmpy2.sqrt(mpfr(2))
-            moved = gmpy2.sqrt(noise.mean**2 + noise.square) + noise.folded
-            twice = two * pairs * (1 + gmpy2.exp(noise.epsilon / 2))
-            kept = two * c * (many + noise.mean)
-            seen = two * (many + (1 + c) * (many + noise.mean))
+            both, root = 1 + (1 + c) ** 2, gmpy2.sqrt(mpfr(extra))
             cross, without, reference = [], [], list(weights[d + 1 :])
             for s in range(1, d + 1):  # user i and s others
                 gamma = root * (mpq(s, n) * seen + mpq(m * s * (s + 1), 2 * n) * gmpy2.sqrt(both))
@@ -237,13 +230,25 @@ class Terms:
                 (2 + c) ** 2 * mpq(s, n) * weights[s] for s in range(d + 2, at.cutoff)
             ]
             for s in range(low, at.cutoff):  # s users without i
-                loss = root * (mpq(s, n) * (moved + kept) + mpq(s * s, n * n) * twice)  # l_s
+                loss = root * (mpq(s, n) * moved + mpq(s * s, n * n) * twice)  # l_s
                 without.append(weights[s] * loss * loss)
             for j in range(least, d + 1):
                 apart = at.generic[j] + self.tuples.special[j] * self.tuples.alike[j]
                 reference.append(gmpy2.comb(n - 1, j) * apart)
             square = (gmpy2.sqrt(gmpy2.fsum(without)) + c * gmpy2.sqrt(gmpy2.fsum(reference))) ** 2
             return gmpy2.fsum(cross) + square + (2 + c) ** 2 * at.rest
+
+
+def _revealed(noise: Noise, c: mpfr) -> tuple[mpfr, mpfr, mpfr]:
+    """Return, rounded up, the factors of s/n in gamma_s, and of s/n and (s/n)^2 in l_s."""
+    _, mean, second, *_ = noise.jumps
+    with rounding(UP):
+        two, many = gmpy2.sqrt(mpfr(2)), gmpy2.sqrt(second)  # f
+        pairs = gmpy2.sqrt(mean**4 + 4 * mean**3 + 2 * mean**2)  # g_2
+        moved = gmpy2.sqrt(noise.mean**2 + noise.square) + noise.folded
+        moved += two * c * (many + noise.mean)
+        seen = two * (many + (1 + c) * (many + noise.mean))
+        return seen, moved, two * pairs * (1 + gmpy2.exp(noise.epsilon / 2))
 
 
 def _spread(noise: Noise, n: int, c: mpfr, K: int, s: int) -> mpfr:
