@@ -267,6 +267,7 @@ class DirectPoint:
     They are d, h_1, h_2, y, c_0 / c, b / c_0, the fractions c_Y and c_P of (c - c_0) g_0, and even
     exponents: of user i, Y and Q, and in the bad event of p_1, p_2 (2l), p_4 and user i. Terms of
     degree two are ``lifted`` from R to Q: none (0), those without user i (1), and those of r (2).
+    ``far`` is c_2 / c.
     """
 
     d: int
@@ -285,6 +286,7 @@ class DirectPoint:
     l: int  # noqa: E741
     K4: int
     K3: int
+    far: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -310,18 +312,19 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     at, moments, c, d = terms.tuples.setting, terms.tuples.moments, terms.c, point.d
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
-    inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and min(exponents) > d
+    inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and point.far > 0 and min(exponents) > d
     if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
         return None
     main = _main(d, h1, h2, y)
     with rounding(UP):
         part = mpfr(point.part) * c  # c_0
-        shift = mpfr(point.shift) * part  # b
+        shift = mpfr(point.shift) * part  # theta
+        far = mpfr(point.far) * c  # c_2
     with rounding(DOWN):
         room = (c - part) * main
         single, pairs = mpfr(point.share) * room, mpfr(point.pairs) * room
         raised = (part + shift) ** (point.K - 1)
-        powers = h1**point.K1, h2**point.l, y**point.K4, c**point.K3
+        powers = h1**point.K1, h2**point.l, y**point.K4, far**point.K3
         singles, pairings = single ** (point.K_Y - 1), pairs ** (point.K_Q - 1)
     with rounding(UP):
         used = single + pairs
@@ -351,7 +354,7 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
         delta += remainder / rest
         bad = gmpy2.fsum([value / power for value, power in zip(values, powers, strict=True)])
         most = max(h1, gmpy2.sqrt(h2))
-        front = 2 * c * gmpy2.fsum([most**j for j in range(d + 1)]) + c * main
+        front = (far + c) * gmpy2.fsum([most**j for j in range(d + 1)]) + c * main
         delta += front * bad
     return DirectBound(point, c, main, remainder, user, one, two, *values, delta)
 
@@ -432,6 +435,7 @@ _SHARES = (  # of c_Y and of c_P: without and with terms of degree two lifted
     np.stack([_PARTS, np.zeros(len(_PARTS))]),
     np.array([(y, pairs) for y in _PARTS for pairs in _PARTS if y + pairs < 0.97]).T,
 )
+_FAR = np.array([1.0, 1.15, 1.3, 1.5, 2.0])
 _ROOMS = np.linspace(math.log(1e-4), 0, 40), np.linspace(-0.8, 0.8, 9)
 """The logarithm of (c - c_0) g_0 / c, and of its ratio to the best one."""
 
@@ -508,17 +512,24 @@ class _Search:
         h1, x, y, main = h1[kept], x[kept], y[kept], main[kept]
         if not kept.any():
             return math.inf, d, (1.0, 1.0, 0.5, 0.5)
-        bad = least_power(self.totals, -np.log(h1), d + 1)[0]
-        bad = bad + least_power(self.squares, -np.log(x), d + 1)[0]
-        bad = bad + least_power(self.fourths, -np.log(y), d + 1)[0]
-        bad = bad + least_power(self.own, -np.log(self.c), d + 1)[0]
-        bad = bad * self.c * (2 * sum(np.maximum(h1, x) ** j for j in range(d + 1)) + main)
+        bad, _ = self._bad(d, h1, x, y, main)
         user = np.exp(_user_tail(self.user, np.log(part * self.c))[0])
         rooms = np.log(self.c * (1 - part) * main[:, None])
         rest = np.exp(np.interp(rooms, self.rooms, np.log(self.rest[d])))
         delta = user + bad[:, None] + rest
         i, j = np.unravel_index(delta.argmin(), delta.shape)
         return float(delta[i, j]), d, (float(h1[i]), float(x[i]), float(y[i]), float(part[j]))
+
+    def _bad(self, d: int, h1: Array, x: Array, y: Array, main: Array) -> tuple[Array, Array]:
+        """Return the term of the bad event, and its c_2 / c."""
+        others = least_power(self.totals, -np.log(h1), d + 1)[0]
+        others = others + least_power(self.squares, -np.log(x), d + 1)[0]
+        others = others + least_power(self.fourths, -np.log(y), d + 1)[0]
+        powers = np.sum([np.maximum(h1, x) ** j for j in range(d + 1)], axis=0)
+        own, _ = least_power(self.own, -np.log(self.c * _FAR), d + 1)
+        fronts = self.c * ((1 + _FAR) * powers[..., None] + main[..., None])
+        values = (others[..., None] + own) * fronts
+        return values.min(axis=-1), _FAR[values.argmin(axis=-1)]
 
     def point(self, d: int, place: Place, main: float) -> DirectPoint:
         """Return the parameters with the best shares and exponents."""
@@ -546,13 +557,14 @@ class _Search:
         one = room[0, 0]
         _, K, shift = _user_tail(self.user, np.array([math.log(part * self.c)]))
         K_Q = exponent(self.paired[lifted], -math.log(pairs * one), 2) if lifted else 2
+        far = float(self._bad(d, *map(np.array, (h1, x, y, main)))[1])
         return DirectPoint(
             d, h1, x * x, y, part, float(shift[0]), share, pairs, lifted, int(K[0]),
             exponent(self.single, -math.log(share * one), 2), K_Q,
             exponent(self.totals, -math.log(h1), d + 1),
             exponent(self.squares, -math.log(x), d + 1) // 2,
             exponent(self.fourths, -math.log(y), d + 1),
-            exponent(self.own, -math.log(self.c), d + 1),
+            exponent(self.own, -math.log(self.c * far), d + 1), far,
         )  # fmt: skip
 
 

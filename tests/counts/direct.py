@@ -222,7 +222,8 @@ def evaluate(
     proved += remainder / (4 * c_R)
     fourth = arb(n - 1) ** (at.K4 // 4) * ball(moments.single[at.K4]) / y**at.K4
     bad = ball(moments.total[at.K1]) / h1**at.K1 + ball(moments.squares[at.l]) / h2**at.l
-    bad += fourth + X[at.K3] / c**at.K3
+    c_2 = arb(at.far) * c
+    bad += fourth + X[at.K3] / c_2**at.K3
     h = arb(max(at.h1, math.sqrt(at.h2)))
-    proved += (2 * c * sum((h**j for j in range(d + 1)), zero) + c * main) * bad
+    proved += ((c_2 + c) * sum((h**j for j in range(d + 1)), zero) + c * main) * bad
     return DirectBalls(main, remainder, user, single, paired, X[at.K3], proved)

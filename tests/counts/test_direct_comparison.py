@@ -148,7 +148,7 @@ def test_deltas_of_another_implementation(column, parameters, lifted, main, delt
 
 POINTS = [
     DirectPoint(6, 1.3, 0.27, 0.13, 0.3, 0.03, 0.1, 0.1, 1, 20, 18, 10, 20, 10, 20, 20),
-    DirectPoint(2, 0.8, 0.1, 0.1, 0.8, 0.2, 0.5, 0.0, 0, 6, 4, 2, 4, 2, 4, 4),
+    DirectPoint(2, 0.8, 0.1, 0.1, 0.8, 0.2, 0.5, 0.0, 0, 6, 4, 2, 4, 2, 4, 4, 1.75),
     # moments of the bad event are above 1, and are no probabilities
     DirectPoint(3, 0.02, 1e-6, 0.002, 0.4, 0.0, 0.2, 0.3, 2, 12, 8, 6, 14, 7, 12, 16),
 ]
