@@ -97,9 +97,10 @@ def private_message_count(
     MessageCount
         The smallest count, with the delta that it proves (rounded up) and the epsilon that remains
         for the noise (``noise_epsilon``, rounded down): the noise must be discrete Laplace of rate
-        ``noise_epsilon / precision``. "best" takes the better of "higher_moments"
-        (docs/higher-moments.md) and "second_moment" (docs/message-counts.md); the others go through
-        BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
+        ``noise_epsilon / precision``. "best" takes the fewest of "higher_moments"
+        (docs/higher-moments.md) and "second_moment" (docs/message-counts.md), and of
+        "direct_comparison" (docs/direct-comparison.md) where that is a message fewer; the others go
+        through BBGN20, Lemma 5.2, with sigma >= log2((1 + e^epsilon) / delta).
 
     Examples
     --------
@@ -108,11 +109,11 @@ def private_message_count(
     (4, True)
     >>> private_message_count(10**6, 2**31, 1.0, 1e-12, 1000, analysis="balle2020").total
     9
-    >>> private_message_count(100, 2**11, 1.0, 1e-4, 10).total
-    7
-    >>> count = private_message_count(100, 2**11, 1.0, 1e-4, 10, reserve="fewest")
-    >>> count.total, count.noise_epsilon >= 0.96
-    (6, True)
+    >>> private_message_count(10**4, 2**21, 1.0, 1e-8, 100).total
+    5
+    >>> count = private_message_count(10**4, 2**21, 1.0, 1e-8, 100, reserve="fewest")
+    >>> count.total, count.noise_epsilon >= 0.97
+    (4, True)
     """
     choices: Choices = {"analysis": analysis, "shuffler": shuffler, "clear_share": clear_share}
     scheme = checked_scheme(n, q, min_honest, corrupt_shufflers, **choices)
@@ -217,7 +218,7 @@ def private_delta(
     Examples
     --------
     >>> f"{private_delta(10**6, 2**31, 5, 1, 1000):.1e}"
-    '4.6e-39'
+    '1.2e-39'
     """
     scheme = checked_scheme(n, q, **choices)
     budget = budget_of(epsilon, 0.5, reserve, precision)
