@@ -311,6 +311,7 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
     inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and min(exponents) > d
+    inside = inside and point.K % 2 == point.K3 % 2 == 0
     if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
         return None
     main = _main(d, h1, h2, y)
