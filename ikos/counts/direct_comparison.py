@@ -710,6 +710,8 @@ class DirectComparison(HigherMoments):
                 proof, most = tried, tried.delta
             if proof is not None and proof.delta <= budget.delta:
                 break
+            if not steps and tried is not None and tried.delta > 8 * budget.delta:
+                return proof  # terms fall at most as c does
         else:
             return proof
         low = Fraction(0)
