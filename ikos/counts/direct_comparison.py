@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import gmpy2
 import numpy as np
 from gmpy2 import mpfr, mpq
+from numpy.typing import NDArray
 
 from ikos._validation import InvalidValue
 from ikos.counts.higher_moments import (
@@ -55,7 +57,9 @@ from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, r
 THEOREM = "direct comparison of neighbours, docs/direct-comparison.md"
 
 _ONE = mpfr(1)
-_EVEN = range(2, HIGHEST + 1, 2)
+_LONGEST = 24
+"""The highest moment where those up to HIGHEST nearly reach delta: more take longer."""
+_NEARLY = 1.5  # times delta
 _DEGREES = (2, 3, 4, 6)  # the values of d that are tried
 _TALLEST = 1.8  # the largest h_1 that is tried
 _SUMMED = 128  # terms of F that are added before an integral bounds the rest
@@ -65,7 +69,7 @@ _SUMMED = 128  # terms of F that are added before an integral bounds the rest
 class Noise:
     """What the total of discrete Laplace noise reveals of its jumps, rounded up: Lemma 5.
 
-    ``epsilon`` is that of the noise, and ``jumps`` has E J^a, a = 0..2 HIGHEST, of their number J.
+    ``epsilon`` is that of the noise, and ``jumps`` has E J^a, a = 0..48, of their number J.
     If the total moves by at most the sensitivity, the mean number of jumps moves by at most
     ``mean``, D, and their intensities by ``total``, D_1, in the 1-norm, and the root of ``square``,
     D_2^2, in the 2-norm; modulo q by ``folded``, eta, more.
@@ -98,7 +102,7 @@ def discrete_laplace(q: int, rate: Fraction, sensitivity: int) -> Noise:
             inside = min(total, 4 * beyond / q / least)
             rare = 2 * total * total * gmpy2.exp(-exact(rate * (k + 1), DOWN)) / sum_least
             folded = gmpy2.sqrt(inside * inside + rare)
-    moments = poisson_moments(jumps, 2 * HIGHEST)
+    moments = poisson_moments(jumps, 2 * _LONGEST)
     return Noise(exact(rate * sensitivity, UP), moments, mean, total, square, folded)
 
 
@@ -141,12 +145,15 @@ class Tuples:
 
 
 @lru_cache(maxsize=256)
-def tuples(n: int, q: int, m: int) -> Tuples | None:
-    """Return the quantities independent of the noise, or None where the theorem proves nothing."""
+def tuples(n: int, q: int, m: int, highest: int = HIGHEST) -> Tuples | None:
+    """Return the quantities independent of the noise, or None where the theorem proves nothing.
+
+    Moments are those up to ``highest``.
+    """
     at = setting(n, q, m)
     if at is None:
         return None
-    moments = tuple_moments(n, q, m)
+    moments = tuple_moments(n, q, m, highest)
     special, alike = [_ONE] * 2, [_ONE] * 2  # of degrees that do not occur
     for j in range(2, len(at.generic)):
         blocks = sum(count * n**u for u, count in enumerate(without_singletons(2 * j)))
@@ -162,8 +169,8 @@ def tuples(n: int, q: int, m: int) -> Tuples | None:
             special.append((mpfr(q - 1) ** (j - 1) * single + several) / places)
             alike.append((1 + at.loss[j]) * (1 + 1 / surplus))
     with rounding(UP):
-        fourths = {k: mpfr(n - 1) ** (k // 4) * moments.single[k] for k in range(4, HIGHEST + 1, 4)}
-    return Tuples(at, moments, cluster_moments(n, q, m), fourths, special, alike)
+        fourths = {k: mpfr(n - 1) ** (k // 4) * moments.single[k] for k in range(4, highest + 1, 4)}
+    return Tuples(at, moments, cluster_moments(n, q, m, highest), fourths, special, alike)
 
 
 @dataclass(frozen=True)
@@ -184,28 +191,28 @@ class Terms:
     @classmethod
     def of(cls, tuples: Tuples, noise: Noise, c: mpfr) -> Terms:
         """Return the terms at c; whatever c is, it is used as it is."""
-        at, total = tuples.setting, tuples.moments.total
+        at, total, size = tuples.setting, tuples.moments.total, len(tuples.clusters)
         with rounding(DOWN):
             places = mpfr(at.n) ** at.m
         with rounding(UP):
             both = 1 + (1 + c) ** 2  # b_c
-            scale = [both * at.q / places if k == 2 else (2 + c) ** k for k in range(HIGHEST + 1)]
+            scale = [both * at.q / places if k == 2 else (2 + c) ** k for k in range(size)]
             connected = [
                 one if k == 2 else one * y
                 for k, (one, y) in enumerate(zip(scale, tuples.clusters, strict=True))
             ]
             user = [_ONE, mpfr(0)]
-            for k in range(2, HIGHEST + 1):
+            for k in range(2, size):
                 parts = [
                     math.comb(k - 1, b - 1) * connected[b] * user[k - b] for b in range(2, k + 1)
                 ]
                 user.append(gmpy2.fsum(parts))
-            single = {K: _spread(noise, at.n, c, K, 1) ** K * total[K] for K in _EVEN}
+            single = {K: _spread(noise, at.n, c, K, 1) ** K * total[K] for K in total}
             paired = {
                 lifted: {
                     K: ((_spread(noise, at.n, c, K, 2) + extra) / 2) ** K
                     * at.loss[2] ** (K // 2) * total[2 * K]
-                    for K in range(2, HIGHEST // 2 + 1, 2)
+                    for K in range(2, size // 2 + 1, 2)
                 }
                 for lifted, extra in ((1, mpfr(0)), (2, c))
             }  # fmt: skip
@@ -313,6 +320,7 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
     inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and point.far > 0 and min(exponents) > d
+    inside = inside and point.K % 2 == point.K3 % 2 == 0
     if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
         return None
     main = _main(d, h1, h2, y)
@@ -394,27 +402,28 @@ def least_delta(n: int, q: int, m: int, c: mpfr) -> float:
 
 
 _SHIFTS = np.array([1e-3, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5])  # b / c_0
-_EXPONENTS = np.array(_EVEN)
+_EXPONENTS = np.arange(2, _LONGEST + 1, 2)
 _CONSTANTS = (_EXPONENTS - 1) * np.log(_EXPONENTS - 1) - _EXPONENTS * np.log(_EXPONENTS)
 _CHOICES = np.array(
     [
-        [math.log(math.comb(K, k)) if k <= K else -math.inf for k in range(HIGHEST + 1)]
-        for K in _EVEN
+        [math.log(math.comb(K, k)) if k <= K else -math.inf for k in range(_LONGEST + 1)]
+        for K in range(2, _LONGEST + 1, 2)
     ]
 )
 
 
-def _user_tail(logs: Array, room: Array) -> tuple[Array, Array, Array]:
+def _user_tail(logs: Array, room: Array) -> tuple[Array, NDArray[Any], Array]:
     """Return the log of user i's term at each log of c_0, from those of X_k, and its K and b."""
     shift = room[:, None] + np.log(_SHIFTS)
-    powers = np.maximum(_EXPONENTS[:, None] - np.arange(HIGHEST + 1), 0)
-    terms = _CHOICES + logs + shift[..., None, None] * powers
+    known, size = _EXPONENTS[: len(logs) // 2], len(logs)
+    powers = np.maximum(known[:, None] - np.arange(size), 0)
+    terms = _CHOICES[: len(known), :size] + logs + shift[..., None, None] * powers
     top = terms.max(axis=-1, keepdims=True)
     sums = top[..., 0] + np.log(np.exp(terms - top).sum(axis=-1))
-    divisor = (_EXPONENTS - 1) * (room[:, None] + np.log1p(_SHIFTS))[..., None]
-    values = (_CONSTANTS + sums - divisor).reshape(len(room), -1)
+    divisor = (known - 1) * (room[:, None] + np.log1p(_SHIFTS))[..., None]
+    values = (_CONSTANTS[: len(known)] + sums - divisor).reshape(len(room), -1)
     at = values.argmin(axis=1)
-    shifts, exponents = np.unravel_index(at, (len(_SHIFTS), len(_EXPONENTS)))
+    shifts, exponents = np.unravel_index(at, (len(_SHIFTS), len(known)))
     return values[np.arange(len(room)), at], _EXPONENTS[exponents], _SHIFTS[shifts]
 
 
@@ -460,7 +469,7 @@ class _Search:
         self.fourths = logarithms(tuples.fourths)
         user = logarithms(dict(enumerate(terms.user)))
         self.user = np.array(list(user.values()))
-        self.own = {K: user[K] for K in _EVEN}
+        self.own = {K: user[K] for K in self.totals}
         constants = dict(zip(map(int, _EXPONENTS), _CONSTANTS, strict=True))
         self.single = _with(constants, logarithms(terms.single))
         self.paired = {
@@ -620,13 +629,14 @@ def best(
     sensitivity: int,
     c: mpfr,
     near: DirectPoint | None = None,
+    highest: int = HIGHEST,
 ) -> DirectBound | None:
     """Return the theorem at nearly the best parameters, or None where it proves nothing.
 
     The noise is proportional to exp(-rate |k|), and the values of one user differ by at most the
     sensitivity.
     """
-    at = tuples(n, q, m)
+    at = tuples(n, q, m, highest)
     if at is None or not c > 0:
         return None
     terms = Terms.of(at, discrete_laplace(q, rate, sensitivity), c)
@@ -683,7 +693,9 @@ class DirectComparison(HigherMoments):
             return None
         times = min(budget.sums, budget.sensitivity)  # sums in which one user's values differ
 
-        def at(share: Fraction, near: DirectPoint | None, most: float) -> DirectPrivacy | None:
+        def at(
+            share: Fraction, near: DirectPoint | None, most: float, highest: int
+        ) -> DirectPrivacy | None:
             """Return the proof with this fraction of epsilon spent on c."""
             noise_epsilon = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
             with rounding(DOWN):
@@ -691,7 +703,7 @@ class DirectComparison(HigherMoments):
             if not c > 0 or times * least_delta(*sizes, c) > most:
                 return None
             rate = Fraction(noise_epsilon) / budget.sensitivity
-            bound = best(*sizes, rate, budget.sensitivity, c, near)
+            bound = best(*sizes, rate, budget.sensitivity, c, near, highest)
             if bound is None:
                 return None
             with rounding(UP):
@@ -701,17 +713,23 @@ class DirectComparison(HigherMoments):
         proof: DirectPrivacy | None = None
         for part in (1, 2, 4):  # a larger c is not always better
             high = budget.reserve / part
-            tried = at(high, None if proof is None else proof.bound.point, most)
+            near = None if proof is None else proof.bound.point
+            for highest in (HIGHEST, _LONGEST):
+                tried = at(high, near, most, highest)
+                if tried is None or not budget.delta < tried.delta <= _NEARLY * budget.delta:
+                    break
             if tried is not None and tried.delta < most:
                 proof, most = tried, tried.delta
             if proof is not None and proof.delta <= budget.delta:
                 break
+            if not steps and tried is not None and tried.delta > 8 * budget.delta:
+                return proof  # terms fall at most as c does
         else:
             return proof
         low = Fraction(0)
         for _ in range(steps):
             middle = (low + high) / 2
-            tried = at(middle, proof.bound.point, float(budget.delta))
+            tried = at(middle, proof.bound.point, float(budget.delta), highest)
             if tried is not None and tried.delta <= budget.delta:
                 proof, high = tried, middle
             else:
@@ -737,8 +755,11 @@ class DirectComparison(HigherMoments):
         def at(c: mpfr) -> RemainingPrivacy:
             with rounding(UP):
                 epsilon = level + gmpy2.log1p(c)
-            bound = best(*sizes, noise.rate, noise.sensitivity, c)
-            reached = _ONE if bound is None else min(_ONE, bound.proved)
+            for highest in (HIGHEST, _LONGEST):
+                bound = best(*sizes, noise.rate, noise.sensitivity, c, highest=highest)
+                reached = _ONE if bound is None else min(_ONE, bound.proved)
+                if not delta < reached <= _NEARLY * delta:
+                    break
             return replace(nothing, epsilon=epsilon, delta=reached)
 
         scale = [exact(Fraction(2, 1 << k), UP) for k in range(25, 0, -1)]  # of c

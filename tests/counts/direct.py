@@ -131,10 +131,17 @@ class DirectBalls:
 
 
 def evaluate(
-    n: int, q: int, m: int, noise: NoiseBalls, c: Any, at: DirectPoint, main: Any = None
+    n: int,
+    q: int,
+    m: int,
+    noise: NoiseBalls,
+    c: Any,
+    at: DirectPoint,
+    main: Any = None,
+    highest: int = 20,
 ) -> DirectBalls:
     """Return the theorem at given parameters; with ``main``, for a given g_0."""
-    known, moments = setting(n, q, m), tuple_moments(n, q, m)
+    known, moments = setting(n, q, m), tuple_moments(n, q, m, highest)
     assert known is not None
     arb, d = flint.arb, at.d
     W, tau = [ball(weight) for weight in known.weights], ball(known.rest)
@@ -182,14 +189,14 @@ def evaluate(
         r += math.comb(n - 1, j) * (g(j) + alike)
     remainder = cross + high + (low.sqrt() + c * r.sqrt()) ** 2 + (2 + c) ** 2 * tau
 
-    y_B = clusters(n, q, m, 20)
+    y_B = clusters(n, q, m, highest)
     users, pairs = arb(n) ** m, arb(n + 1) ** m
     direct = 3 * (pairs - users - 1) * q**2 + (arb(3 * n + 1) ** m - 3 * pairs + 2) * q + q**3
     y_B[4] = y_B[4].min(direct / users**3)
     z = [y * (2 + c) ** k for k, y in enumerate(y_B)]
     z[2] = b_c * q / users
     X = [arb(1), zero]
-    for k in range(2, 21):
+    for k in range(2, highest + 1):
         X.append(sum((math.comb(k - 1, b - 1) * z[b] * X[k - b] for b in range(2, k + 1)), zero))
 
     h1, h2, y, part, shift, share, parts = (

@@ -461,6 +461,8 @@ def test_main_part_is_above_its_bound(seed: int) -> None:
     ("n", "delta", "epsilon", "reserve", "total"),
     [
         (10**4, 1e-6, 1, Fraction(105, 10000), 4), (10**4, 1e-8, 1, Fraction(4, 100), 4),
+        # with moments up to 24
+        (10**4, 1e-6, 1, Fraction(1, 100), 4), (10**4, 1e-8, 1, Fraction(22, 1000), 4),
         (10**5, 1e-10, 1, Fraction(1, 100), 4), (10**6, 1e-12, 1, Fraction(1, 1000), 4),
         (10**8, 1e-16, 1, Fraction(2, 10000), 4), (10**3, 1e-6, 1, Fraction(25, 10000), 5),
         (10**4, 1e-6, 2, Fraction(1, 100), 4), (10**4, 1e-6, 4, Fraction(1, 100), 4),
@@ -515,6 +517,23 @@ def test_the_other_settings() -> None:
 def test_what_is_refused(n, changes, message):
     with pytest.raises(ValueError, match=message):
         private_message_count(n, 2**12, 1, 1e-6, 10, analysis="direct_comparison", **changes)
+
+
+def test_more_moments() -> None:
+    """Up to 24, another implementation has 9.23e-9 and 8.04e-9; both terms and ends are checked."""
+    for reserve, delta in ((Fraction(25, 1000), 9.23e-9), (Fraction(4, 100), 8.04e-9)):
+        c, level = spent(Fraction(1), reserve)
+        sizes = 10**4, 2**21, 3
+        proof = best(*sizes, level / 100, 100, c, highest=24)
+        assert proof is not None
+        assert proof.proved < delta
+        point = proof.point
+        assert max(point.K, point.K1, 2 * point.l, point.K3) > 20
+        with precisely():
+            noise = NoiseBalls.of(2**21, level / 100, 100)
+            true = evaluate(*sizes, noise, ball(c), point, highest=24)
+            assert not ball(proof.proved) < true.proved
+            assert not ball(proof.proved) > true.proved * (1 + 3e-5)
 
 
 def test_where_nothing_is_proved() -> None:
