@@ -393,12 +393,12 @@ def least_delta(n: int, q: int, m: int, c: mpfr) -> float:
     """
     moments = tuple_moments(n, q, m).total
     part = nearest(c)
-    deviation = math.sqrt((1 + (1 + part) ** 2) * q) * n ** (-m / 2)
+    deviation = (math.log1p((1 + part) ** 2) + math.log(q) - m * math.log(n)) / 2
     normal = np.array([0.0 if k % 2 else math.prod(range(1, k, 2)) for k in range(HIGHEST + 1)])
     with np.errstate(divide="ignore"):
-        log, *_ = _user_tail(np.log(normal), np.array([math.log(part / deviation)]))
+        log, *_ = _user_tail(np.log(normal), np.array([math.log(part) - deviation]))
     tall = min(log - K * math.log(_TALLEST) for K, log in logarithms(moments).items())
-    return float(deviation * math.exp(log[0]) + 2 * part * math.exp(min(tall, 1.0)))
+    return float(math.exp(deviation + log[0]) + 2 * part * math.exp(min(tall, 1.0)))
 
 
 _SHIFTS = np.array([1e-3, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5])  # b / c_0
@@ -700,6 +700,7 @@ class DirectComparison(HigherMoments):
             noise_epsilon = min(budget.whole, float_up(exact(epsilon * (1 - share), UP)))
             with rounding(DOWN):
                 c = gmpy2.expm1(exact((epsilon - Fraction(noise_epsilon)) / times, DOWN))
+            c = min(c, _ONE)  # a smaller c is a smaller epsilon
             if not c > 0 or times * least_delta(*sizes, c) > most:
                 return None
             rate = Fraction(noise_epsilon) / budget.sensitivity

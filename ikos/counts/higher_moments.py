@@ -186,7 +186,8 @@ class TupleSetting:
 @lru_cache(maxsize=256)
 def setting(n: int, q: int, m: int) -> TupleSetting | None:
     """Return the quantities independent of the noise, or None where the theorem proves nothing."""
-    if n < MIN_USERS or m < 2 or (n - 1) * q > n**m:  # E p_1^2 is above 1
+    if n < MIN_USERS or m < 2 or (n - 1) * q > n ** min(m, q.bit_length() + 1):
+        # E p_1^2 is above 1
         return None
     cutoff = next(j for j in range(_LARGEST_CUTOFF, 2, -2) if (j + 2) ** 2 <= 4 * n)
     graph = ShareGraph(m, "parallel", True)
@@ -608,7 +609,7 @@ def _out_of_reach(scheme: Scheme, m: int, budget: Budget) -> bool:
     sizes = scheme.trust.min_honest, scheme.q, hiding(scheme, m)
     if setting(*sizes) is None:
         return True
-    c = math.expm1(budget.epsilon * budget.reserve / 2)
+    c = min(1.0, math.expm1(min(2.0, float(budget.epsilon * budget.reserve / 2))))  # as `best` does
     logs = logarithms(tuple_moments(*sizes).single)
     step = math.log1p(1 / c)
     least = min(log + K * step for K, log in logs.items() if min(_DEGREES) < K)

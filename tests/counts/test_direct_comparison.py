@@ -587,3 +587,13 @@ def test_remaining_privacy() -> None:
         private_remaining(*given, honest=9_900, **by)
     larger = (*given[:4], 1e-5, 100)
     assert private_remaining(*larger, honest=9_990).count.analysis == "higher_moments"
+
+
+@pytest.mark.slow
+def test_large_epsilons_are_counted() -> None:
+    """What may be spent on hiding is beyond any double; c is at most 1."""
+    for epsilon in (100, 10**6):
+        asked = 1000, 2**40, epsilon, 1e-6, 2**20
+        total = private_message_count(*asked).total
+        assert total == private_message_count(*asked, analysis="second_moment").total
+        assert private_message_count(*asked, analysis="direct_comparison").total > total
