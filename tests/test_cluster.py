@@ -298,7 +298,7 @@ def test_sums_with_helpers_are_what_they_are_here(here, noise):
     expected = protocol.run(x, DeterministicRandom(5))
     assert protocol.run(x, DeterministicRandom(5), cluster=here) == expected
     x = values(2**64, 2 * N).reshape(N, 2)
-    protocol = SecureVectorSum(N, 2, 2**64, transport=recipe)
+    protocol = SecureVectorSum(N, 2, 2**64, transport=Helpers(2))
     found = protocol.run(da.from_array(x, chunks=(300, 1)), cluster=here)
     assert found.tolist() == [truth(column, 2**64) for column in x.T]
 
