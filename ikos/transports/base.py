@@ -85,6 +85,14 @@ class Work(TypedDict):
     progress: Progress | None
 
 
+class ReportSet(TypedDict, total=False):
+    """A set of reports to be released: their ids, the context of their sum, and in which order."""
+
+    order: str
+    ids: Sequence[bytes]
+    context: bytes
+
+
 class Transport(ABC):
     """Parameters of one way to add up, with their guarantee.
 
@@ -204,24 +212,16 @@ class Transport(ABC):
         for party, part in enumerate(shares.parts):
             self.check(party, part)
         users.check("shares", len(shares.ids))
-        more = order, shares.ids, context
-        return self.view([self.release(j, p, rng, *more) for j, p in enumerate(shares.parts)])
+        of: ReportSet = {"order": order, "ids": shares.ids, "context": context}
+        return self.view([self.release(j, p, rng, **of) for j, p in enumerate(shares.parts)])
 
     @abstractmethod
     def check(self, party: int, part: Part) -> None:
         """Refuse a part, of one report or several, that no client of this transport sends."""
 
     @abstractmethod
-    def release(
-        self,
-        party: int,
-        part: Part,
-        rng: RandomSource,
-        order: str = "sorted",
-        ids: Sequence[bytes] = (),
-        context: bytes = b"",
-    ) -> Any:
-        """Return a party's release for the parts of a set of reports, with these ids, once."""
+    def release(self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]) -> Any:
+        """Return a party's release for the parts of a set of reports, once."""
 
     @abstractmethod
     def view(self, released: Sequence[Any]) -> Any:

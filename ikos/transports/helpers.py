@@ -52,6 +52,7 @@ from ikos.transports.base import (
     Part,
     Recipe,
     Reports,
+    ReportSet,
     Totals,
     Transport,
     Work,
@@ -242,16 +243,11 @@ class AddedShares(Transport):
             raise InvalidValue("part", f"must hold seeds of {SEED_BYTES} bytes for party {party}")
 
     def release(
-        self,
-        party: int,
-        part: Part,
-        rng: RandomSource,
-        order: str = "sorted",
-        ids: Sequence[bytes] = (),
-        context: bytes = b"",
+        self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]
     ) -> AddedVectors:
         """Return the sums of the vectors, with noise if the parties add it."""
         (rows,), total = part, self.zeros()
+        ids, context = of.get("ids", ()), of.get("context", b"")
         for id, row in zip(ids, rows, strict=True):
             total += self.keystream(row.tobytes(), party, id, context) if party else row
         return AddedVectors(self.noisy(self.elements(total), rng), len(rows))

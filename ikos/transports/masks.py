@@ -47,7 +47,17 @@ from ikos.primitives.samplers import discrete_gaussian
 from ikos.primitives.shuffling import View
 from ikos.results.conditions import Condition, Kind
 from ikos.results.text import hundredths
-from ikos.transports.base import Need, Part, Recipe, Reports, Totals, Transport, Work, drawn_ids
+from ikos.transports.base import (
+    Need,
+    Part,
+    Recipe,
+    Reports,
+    ReportSet,
+    Totals,
+    Transport,
+    Work,
+    drawn_ids,
+)
 from ikos.transports.shares import MAX_ENTRIES, Shares, Shuffled
 
 COEFFICIENTS_PER_PASS = 1 << 18
@@ -338,20 +348,12 @@ class Masks(Transport):
             what = "a seal" if party else "a masked vector"
             raise InvalidValue("part", f"must hold {what} of {size} bytes for party {party}")
 
-    def release(
-        self,
-        party: int,
-        part: Part,
-        rng: RandomSource,
-        order: str = "sorted",
-        ids: Sequence[bytes] = (),
-        context: bytes = b"",
-    ) -> Any:
+    def release(self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]) -> Any:
         """Return the mixed shares of keys, and the seals; the analyzer's part as it is."""
         if not party:
             return part
         *shares, seals = part
-        return self.keys.release(party, tuple(shares), rng, order), seals
+        return self.keys.release(party, tuple(shares), rng, **of), seals
 
     def view(self, released: Sequence[Any]) -> MaskedView:
         """Return the analyzer's view."""

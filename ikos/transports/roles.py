@@ -12,7 +12,7 @@ import numpy as np
 from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.data.reading import Participation
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.transports.base import ID_BYTES, Part, Totals, Transport, joined
+from ikos.transports.base import ID_BYTES, Part, ReportSet, Totals, Transport, joined
 
 _T = TypeVar("_T")
 
@@ -75,8 +75,8 @@ class Party:
                 raise InvalidValue("ids", "must be those of different reports that this party has")
             self.users.check("ids", len(chosen))
             parts = joined([self._parts[id] for id in chosen])
-            more: dict[str, Any] = {"ids": chosen, "context": self.context}
-            messages = self.transport.release(self.number, parts, secure(rng), **more)
+            of: ReportSet = {"ids": chosen, "context": self.context}
+            messages = self.transport.release(self.number, parts, secure(rng), **of)
             self._released = PartyRelease(self.number, chosen, messages)
             self._parts.clear()
         if self._released.ids != chosen:

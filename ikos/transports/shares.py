@@ -69,6 +69,7 @@ from ikos.transports.base import (
     Part,
     Recipe,
     Reports,
+    ReportSet,
     Totals,
     Transport,
     Work,
@@ -338,21 +339,17 @@ class Shares(Transport):
         for shares in part:
             self._check_elements("part", shares)
 
-    def release(
-        self,
-        party: int,
-        part: Part,
-        rng: RandomSource,
-        order: str = "sorted",
-        ids: Sequence[bytes] = (),
-        context: bytes = b"",
-    ) -> Any:
+    def release(self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]) -> Any:
         """Return columns of mixed messages, one per block; the analyzer's part as it is."""
         if not party:
             return part
         (rows,) = part
         each = rows if self.trust.single else rows[:, np.newaxis]
-        options: dict[str, Any] = {"shuffler": "single", "order": order, "rng": rng}
+        options: dict[str, Any] = {
+            "shuffler": "single",
+            "order": of.get("order", "sorted"),
+            "rng": rng,
+        }
         mixed = (pack(np.moveaxis(each, 1, 0)[..., block], self.group) for block in self.blocks)
         return tuple(shuffle(messages, **options)[0] for messages in mixed)
 

@@ -159,7 +159,8 @@ def test_a_year_of_weekly_histograms_is_one_table(run):
     result = run(*line, "--json").json
     assert result["releases"] == 52
     rows = {row["key"]: row for row in result["rows"]}
-    assert {row["task"] for row in rows.values()} == {None, "shares", "masks", "frequencies"}
+    tasks = {None, "shares", "masks", "helpers", "frequencies"}
+    assert {row["task"] for row in rows.values()} == tasks
     assert all(row["guarantee"]["delta"] <= 1e-12 * (1 + 1e-9) for row in rows.values())
     assert all(row["bytes_per_user"] for row in rows.values())
     text = run(*line).out
