@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from ikos.counts.direct_comparison import DirectComparison
@@ -14,6 +15,11 @@ class Best(HigherMoments):
     """The best of the second moment, higher moments and direct comparison."""
 
     name = "best"
+
+    def guess(self, scheme: Scheme, goal: float | Budget) -> int:
+        if isinstance(goal, Budget) and _compared(scheme, goal):
+            goal = replace(goal, sums=1)  # neighbours are compared in each
+        return super().guess(scheme, goal)
 
     def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
         if self._others(scheme, m, budget):
