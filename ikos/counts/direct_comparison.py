@@ -320,7 +320,7 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
     inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and point.far > 0 and min(exponents) > d
-    inside = inside and point.K % 2 == point.K3 % 2 == 0
+    inside = inside and point.K % 2 == point.K3 % 2 == 0 < point.K < len(terms.user)
     if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
         return None
     main = _main(d, h1, h2, y)
@@ -714,9 +714,8 @@ class DirectComparison(HigherMoments):
         proof: DirectPrivacy | None = None
         for part in (1, 2, 4):  # a larger c is not always better
             high = budget.reserve / part
-            near = None if proof is None else proof.bound.point
-            for highest in (HIGHEST, _LONGEST):
-                tried = at(high, near, most, highest)
+            for highest in (HIGHEST, _LONGEST):  # searched for anew: `enough` skips some of these
+                tried = at(high, None, most, highest)
                 if tried is None or not budget.delta < tried.delta <= _NEARLY * budget.delta:
                     break
             if tried is not None and tried.delta < most:

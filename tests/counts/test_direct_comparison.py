@@ -17,6 +17,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos.counts import (
+    private_delta,
     private_message_count,
     private_proved,
     private_remaining,
@@ -597,3 +598,18 @@ def test_large_epsilons_are_counted() -> None:
         total = private_message_count(*asked).total
         assert total == private_message_count(*asked, analysis="second_moment").total
         assert private_message_count(*asked, analysis="direct_comparison").total > total
+
+
+def test_a_count_keeps_to_delta_where_part_of_the_reserve_proves_more() -> None:
+    """The search for the least c takes the same steps as the count."""
+    delta = 4.4858e-9
+    by = {"reserve": 0.2, "analysis": "direct_comparison"}
+    count = private_message_count(4905, 2**18, 0.401151, delta, 21, **by)
+    assert (count.shuffled, count.delta <= delta) == (3, True)
+
+
+def test_exponents_without_moments_prove_nothing() -> None:
+    terms = terms_of(*COLUMNS[0])
+    assert bound(terms, replace(POINTS[0], K=20)) is not None
+    for K in (0, 22):
+        assert bound(terms, replace(POINTS[0], K=K)) is None
