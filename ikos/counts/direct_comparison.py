@@ -591,10 +591,8 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     if near is None:
         degrees = [d for d in _DEGREES if at.n > 2 * d + 2 and at.cutoff >= d + 2]
         look = _Search(terms, degrees, (0, 1, 2), _ROOMS[0])
-        root = max(1e-30, math.exp(look.totals[2] / 2))
-        high = min(_TALLEST, 400 * root)
-        low = min(3 * root, high / 4)
-        heights = low * (high / low) ** _GRID[0]
+        low = min(max(0.01, 3 * math.exp(look.totals[2] / 2)), _TALLEST / 4)
+        heights = low * (_TALLEST / low) ** _GRID[0]
         value, d, place = min(look.best(d, heights, *_GRID[1:]) for d in degrees)
         if value == math.inf:
             return None

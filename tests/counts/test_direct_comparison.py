@@ -608,6 +608,14 @@ def test_a_count_keeps_to_delta_where_part_of_the_reserve_proves_more() -> None:
     assert (count.shuffled, count.delta <= delta) == (3, True)
 
 
+def test_more_messages_prove_more() -> None:
+    """However small the moments are, h_1 need not be."""
+    by = {"reserve": 0.01, "analysis": "direct_comparison"}
+    deltas = [private_delta(1000, 2**16, m, 1, 32, **by) for m in (5, 6, 7, 8, 12)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[-1] < 1e-50
+
+
 def test_exponents_without_moments_prove_nothing() -> None:
     terms = terms_of(*COLUMNS[0])
     assert bound(terms, replace(POINTS[0], K=20)) is not None
