@@ -321,7 +321,7 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
     inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and point.far > 0 and min(exponents) > d
     inside = inside and point.K % 2 == point.K3 % 2 == 0 < point.K < len(terms.user)
-    if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
+    if not inside or not 2 <= d <= at.cutoff - 2:  # so that 2 d + 2 < (d + 4)^2 / 4 <= n
         return None
     main = _main(d, h1, h2, y)
     with rounding(UP):
@@ -589,7 +589,7 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     """
     at = terms.tuples.setting
     if near is None:
-        degrees = [d for d in _DEGREES if at.n > 2 * d + 2 and at.cutoff >= d + 2]
+        degrees = [d for d in _DEGREES if at.cutoff >= d + 2]
         look = _Search(terms, degrees, (0, 1, 2), _ROOMS[0])
         low = min(max(0.01, 3 * math.exp(look.totals[2] / 2)), _TALLEST / 4)
         heights = low * (_TALLEST / low) ** _GRID[0]

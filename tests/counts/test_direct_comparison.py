@@ -619,5 +619,19 @@ def test_more_messages_prove_more() -> None:
 def test_exponents_without_moments_prove_nothing() -> None:
     terms = terms_of(*COLUMNS[0])
     assert bound(terms, replace(POINTS[0], K=20)) is not None
-    for K in (0, 22):
-        assert bound(terms, replace(POINTS[0], K=K)) is None
+    for wrong in ({"K": 0}, {"K": 22}, {"K": 19}, {"K3": 19}, {"K1": 6}, {"l": 3}, {"K3": 6}):
+        assert bound(terms, replace(POINTS[0], **wrong)) is None
+
+
+def test_what_remains_is_the_theorem_for_the_noise_and_its_sensitivity() -> None:
+    sizes, rate, level = (10**4, 2**21, 3), Fraction(96, 10**4), Fraction(96, 100)
+    found = private_remaining(*sizes[:2], 4, level, 1e-8, 100, analysis="direct_comparison")
+    with rounding(DOWN):
+        c = gmpy2.expm1(exact(Fraction(found.epsilon) - level, DOWN))
+    for highest in (20, 24):
+        proof = best(*sizes, rate, 100, c, highest=highest)
+        assert proof is not None
+        if float(proof.proved) == pytest.approx(found.delta, rel=1e-6):
+            break
+    else:
+        pytest.fail("another delta")
