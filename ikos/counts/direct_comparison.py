@@ -320,8 +320,8 @@ def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
     exponents = (point.K1, 2 * point.l, point.K4, point.K3)
     inside = h1 > 0 and h2 > 0 and 0 < y < 1 and c > 0 and point.far > 0 and min(exponents) > d
-    inside = inside and point.K % 2 == point.K3 % 2 == 0
-    if not inside or not 2 <= d <= at.cutoff - 2 or 2 * d + 2 >= at.n:
+    inside = inside and point.K % 2 == point.K3 % 2 == 0 < point.K < len(terms.user)
+    if not inside or not 2 <= d <= at.cutoff - 2:  # so that 2 d + 2 < (d + 4)^2 / 4 <= n
         return None
     main = _main(d, h1, h2, y)
     with rounding(UP):
@@ -589,12 +589,10 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     """
     at = terms.tuples.setting
     if near is None:
-        degrees = [d for d in _DEGREES if at.n > 2 * d + 2 and at.cutoff >= d + 2]
+        degrees = [d for d in _DEGREES if at.cutoff >= d + 2]
         look = _Search(terms, degrees, (0, 1, 2), _ROOMS[0])
-        root = max(1e-30, math.exp(look.totals[2] / 2))
-        high = min(_TALLEST, 400 * root)
-        low = min(3 * root, high / 4)
-        heights = low * (high / low) ** _GRID[0]
+        low = min(max(0.01, 3 * math.exp(look.totals[2] / 2)), _TALLEST / 4)
+        heights = low * (_TALLEST / low) ** _GRID[0]
         value, d, place = min(look.best(d, heights, *_GRID[1:]) for d in degrees)
         if value == math.inf:
             return None
@@ -714,9 +712,8 @@ class DirectComparison(HigherMoments):
         proof: DirectPrivacy | None = None
         for part in (1, 2, 4):  # a larger c is not always better
             high = budget.reserve / part
-            near = None if proof is None else proof.bound.point
-            for highest in (HIGHEST, _LONGEST):
-                tried = at(high, near, most, highest)
+            for highest in (HIGHEST, _LONGEST):  # searched for anew: `enough` skips some of these
+                tried = at(high, None, most, highest)
                 if tried is None or not budget.delta < tried.delta <= _NEARLY * budget.delta:
                     break
             if tried is not None and tried.delta < most:

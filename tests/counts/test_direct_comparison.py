@@ -17,6 +17,7 @@ from gmpy2 import mpfr
 from numpy.typing import NDArray
 
 from ikos.counts import (
+    private_delta,
     private_message_count,
     private_proved,
     private_remaining,
@@ -601,3 +602,40 @@ def test_large_epsilons_are_counted() -> None:
         total = private_message_count(*asked).total
         assert total == private_message_count(*asked, analysis="second_moment").total
         assert private_message_count(*asked, analysis="direct_comparison").total > total
+
+
+def test_a_count_keeps_to_delta_where_part_of_the_reserve_proves_more() -> None:
+    """The search for the least c takes the same steps as the count."""
+    delta = 4.4858e-9
+    by = {"reserve": 0.2, "analysis": "direct_comparison"}
+    count = private_message_count(4905, 2**18, 0.401151, delta, 21, **by)
+    assert (count.shuffled, count.delta <= delta) == (3, True)
+
+
+def test_more_messages_prove_more() -> None:
+    """However small the moments are, h_1 need not be."""
+    by = {"reserve": 0.01, "analysis": "direct_comparison"}
+    deltas = [private_delta(1000, 2**16, m, 1, 32, **by) for m in (5, 6, 7, 8, 12)]
+    assert deltas == sorted(deltas, reverse=True)
+    assert deltas[-1] < 1e-50
+
+
+def test_exponents_without_moments_prove_nothing() -> None:
+    terms = terms_of(*COLUMNS[0])
+    assert bound(terms, replace(POINTS[0], K=20)) is not None
+    for wrong in ({"K": 0}, {"K": 22}, {"K": 19}, {"K3": 19}, {"K1": 6}, {"l": 3}, {"K3": 6}):
+        assert bound(terms, replace(POINTS[0], **wrong)) is None
+
+
+def test_what_remains_is_the_theorem_for_the_noise_and_its_sensitivity() -> None:
+    sizes, rate, level = (10**4, 2**21, 3), Fraction(96, 10**4), Fraction(96, 100)
+    found = private_remaining(*sizes[:2], 4, level, 1e-8, 100, analysis="direct_comparison")
+    with rounding(DOWN):
+        c = gmpy2.expm1(exact(Fraction(found.epsilon) - level, DOWN))
+    for highest in (20, 24):
+        proof = best(*sizes, rate, 100, c, highest=highest)
+        assert proof is not None
+        if float(proof.proved) == pytest.approx(found.delta, rel=1e-6):
+            break
+    else:
+        pytest.fail("another delta")
