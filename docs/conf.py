@@ -184,7 +184,7 @@ SYMBOLS = {
     r">\|<": ">&#x2016;<",
     r">\{<": ">{<",
     r">\}<": ">}<",
-    'accent="true">&#x02015;': 'stretchy="true">&#x000AF;',
+    '<mo accent="true">&#x02015;</mo>': '<mo class="bar"></mo>',
     "&#x029F5;": "&#x02216;",
 }
 """What the converter gets wrong: large brackets, a bar that does not stretch, a rare minus sign."""
