@@ -716,7 +716,7 @@ class DirectComparison(HigherMoments):
                 tried = at(high, None, most, highest)
                 if tried is None or not budget.delta < tried.delta <= _NEARLY * budget.delta:
                     break
-            if tried is not None and tried.delta < most:
+            if tried is not None and tried.delta <= most:
                 proof, most = tried, tried.delta
             if proof is not None and proof.delta <= budget.delta:
                 break
