@@ -68,6 +68,7 @@ figures: .venv/installed-learning ## tables and figures of the documentation, in
 	$(BIN)/python -m analysis.message_counts --output build/figures
 	$(BIN)/python -m analysis.necessary_messages --output build/figures
 	$(BIN)/python -m analysis.higher_moments --output build/figures
+	$(BIN)/python -m analysis.direct_comparison --output build/figures
 	$(BIN)/python -m analysis.random_graphs --output build/figures
 	$(BIN)/python -m analysis.bbgn20_table_1 --output build/figures
 	$(if $(ADULT),$(BIN)/python -m analysis.bbgn20_table_2 --data $(ADULT) --output build/figures)

@@ -15,9 +15,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from operator import attrgetter
 
 from analysis.output import Files, csv_text, main, markdown, plain_number, program, steps
-from ikos import message_count, private_message_count
+from ikos import MessageCount, message_count, private_message_count
 from ikos.counts import (
     necessary_messages,
     necessary_private_messages,
@@ -37,6 +38,8 @@ PRIVATE = ((10**3, 1e-6), (10**4, 1e-8), (10**5, 1e-9), (10**6, 1e-12), (10**8, 
 SECURE = ((10**3, 64, 80), (10**4, 64, 80), (10**6, 64, 80), (10**6, 128, 128))
 """Users, bits of the modulus, and the level."""
 
+ANALYSES = ("second_moment", "higher_moments")
+
 GRID = (
     [round(10 ** (k / 8)) for k in range(16, 73)],
     [Fraction(1, 10), Fraction(1, 2), 1, 2],
@@ -53,19 +56,33 @@ def size(n: int) -> tuple[int, int]:
     return precision, 1 << (2 * n * precision - 1).bit_length()
 
 
+def counted(
+    asked: tuple[int, int, float | Fraction, float, int], reserve: Fraction = Fraction(1, 100)
+) -> MessageCount:
+    """Return the fewer messages of the second moment and of higher moments."""
+    counts = (private_message_count(*asked, analysis=name, reserve=reserve) for name in ANALYSES)
+    return min(counts, key=attrgetter("total"))
+
+
 def _counts() -> Iterator[tuple[list[str], list[float]]]:
     """Yield lines for people and for programs: totals, and deltas at three reserves."""
     for n, delta, epsilon in COUNTS:
         precision, q = size(n)
         asked = (n, q, epsilon, delta, precision)
         old = private_message_count(*asked, analysis="second_moment").total
-        new = private_message_count(*asked)
+        new = counted(asked)
         deltas = [
-            private_delta(n, q, new.shuffled, epsilon, precision, reserve=Fraction(1, part))
+            private_delta(
+                n, q, new.shuffled, epsilon, precision, reserve=Fraction(1, part),
+                analysis="higher_moments",
+            )
             for part in (100, 200, 400)
-        ]
-        fewer = private_proved(n, q, new.shuffled - 1, epsilon, delta, precision).delta
-        assert fewer is not None
+        ]  # fmt: skip
+        fewer = min(
+            private_proved(n, q, new.shuffled - 1, epsilon, delta, precision, analysis=name).delta
+            or 1.0
+            for name in ANALYSES
+        )
         necessary = 1 + necessary_private_messages(*asked)
         shown = [
             plain_number(n), f"{delta:g}", f"{float(epsilon):g}",
@@ -120,7 +137,7 @@ def grid_text(users: list[int], step_of: str = "settings") -> str:
             q = 1 << (2 * n * precision - 1).bit_length()
             asked = (n, q, epsilon, delta, precision)
             old = private_message_count(*asked, analysis="second_moment", reserve=reserve)
-            saved[old.total - private_message_count(*asked, reserve=reserve).total] += 1
+            saved[old.total - counted(asked, reserve).total] += 1
             step()
     rows = [[str(k), f"{count:,}"] for k, count in sorted(saved.items())]
     return f"{len(settings):,} settings.\n\n" + markdown(["messages saved", "settings"], rows)

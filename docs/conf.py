@@ -180,17 +180,33 @@ def one_by_one(
 
 FORMULA = "overflow-x: auto; overflow-y: hidden; padding: 0.5em 0"
 
+SYMBOLS = {
+    r">\|<": ">&#x2016;<",
+    r">\{<": ">{<",
+    r">\}<": ">}<",
+    '<mo accent="true">&#x02015;</mo>': '<mo class="bar"></mo>',
+    "&#x029F5;": "&#x02216;",
+}
+"""What the converter gets wrong: large brackets, a bar that does not stretch, a rare minus sign."""
+
+
+def mathml(node: Any, display: str = "inline") -> str:
+    """Return a formula as MathML."""
+    text: str = convert(node.astext(), display=display)
+    for wrong, right in SYMBOLS.items():
+        text = text.replace(wrong, right)
+    return text
+
 
 def inline_math(translator: Any, node: Any) -> None:
     """Write a formula within a line."""
-    translator.body.append(convert(node.astext()))
+    translator.body.append(mathml(node))
     raise nodes.SkipNode
 
 
 def displayed_math(translator: Any, node: Any) -> None:
     """Write a formula of its own."""
-    formula = convert(node.astext(), display="block")
-    translator.body.append(f'<div style="{FORMULA}">{formula}</div>\n')
+    translator.body.append(f'<div style="{FORMULA}">{mathml(node, "block")}</div>\n')
     raise nodes.SkipNode
 
 

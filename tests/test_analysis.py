@@ -26,6 +26,7 @@ SLOW = {
     "afnntz24_single_message": "",
     "bbgn20_figure_2": "",
     "deployment_plan": "--users 1e7 --modulus 2^64 --sigma 80 --memory 1e3 --cores 2^6",
+    "direct_comparison": "",
     "federated_learning": "",
     "higher_moments": "",
     "large_sums": "--kind private --users 200000 --threads 1 --workers 1",
@@ -50,6 +51,7 @@ COMMITTED = [
     ("afnntz24_single_message", "", "afnntz24-single-message afnntz24-single-message.png"),
     ("bbgn20_table_1", "", "bbgn20-table-1"),
     ("bbgn20_table_3", "", "bbgn20-table-3 bbgn20-table-3-floors"),
+    ("direct_comparison", "--quick", "direct-comparison direct-comparison-settings"),
     ("higher_moments", "--quick", "higher-moments message-progress"),
     ("masked_vectors", "", "masked-attacks masked-blocks masked-bytes masked-bytes.png"),
     ("message_counts", "--quick --trials 500", "message-counts private-message-counts"),
@@ -148,9 +150,9 @@ def test_every_table_that_is_included_is_compared():
     """But for measurements of a machine, and those of tests of their own."""
     names = " ".join(names for *_, names in COMMITTED).split()
     measured = {"benchmarks", "mixing-ways", "vector-runs", "deployment-plan", "secure-aggregation"}
-    others = {"afnntz24-rates", "bbgn20-table-2", "higher-moments-grid", "peer-libraries"} | {
-        f"federated-learning{part}" for part in ("", "-bytes", "-round")
-    }
+    others = {"afnntz24-rates", "bbgn20-table-2", "peer-libraries"}
+    others |= {f"federated-learning{part}" for part in ("", "-bytes", "-round")}
+    others |= {"higher-moments-grid", "direct-comparison-grid"}
     there = {path.stem for path in (DOCS / "figures").glob("*.md")}
     assert there == measured | others | {name for name in names if not name.endswith(".png")}
 

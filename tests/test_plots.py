@@ -72,6 +72,7 @@ def test_private_curves_are_what_the_private_sum_chooses():
     curves = private_curves((10, 300, 10**6), 1, 1e-8)
     assert {curve.name for curve in curves} == {
         "necessary",
+        "direct_comparison",
         "higher_moments",
         "second_moment",
         "balle2020",

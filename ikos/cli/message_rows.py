@@ -65,8 +65,8 @@ class MessagesRequest(DomainRequest):
         "bytes, and the blocks of coordinates that minimize them."
     )
     analysis: str | None = from_option(
-        default=None, show_default="all", help="Analysis to list: best, higher_moments, "
-        "second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
+        default=None, show_default="all", help="Analysis to list: best, direct_comparison, "
+        "higher_moments, second_moment, balle2020, ghazi2020 or ishai2006.")  # fmt: skip
     shuffler: str | None = from_option(default=None, show_default="both")
     clear_share: bool | None = from_option(CLEAR_SHARE, default=None, show_default="both")
     helpers: int | None = from_option(
@@ -476,6 +476,22 @@ class PrivateQuestion(Question):
             users, *self.budget, precision=precision, modulus=request.modulus,
             reserve=self.reserve, **shared,
         )  # fmt: skip
+
+    def rows(self, setting: RowSetting) -> Iterator[CountRow]:
+        """Yield also rows of the least larger reserve that saves messages, if none is requested."""
+        from ikos.counts.analyses import TABLE
+        from ikos.counts.private import RESERVES
+
+        usual = [*super().rows(setting)]
+        yield from usual
+        if self.request.reserve is not None or not TABLE[setting.analysis].private:
+            return
+        fewest = {row.layout: row for row in usual}
+        for reserve in RESERVES[1:]:
+            for row in Question.rows(replace(self, reserve=reserve), setting):
+                if row.layout in fewest and row.messages < fewest[row.layout].messages:
+                    fewest[row.layout] = row
+        yield from (row for row in fewest.values() if row not in usual)
 
     def _sum(self, **options: Any) -> PrivateSum | PrivateVectorSum:
         from ikos.data.domains import Bounds

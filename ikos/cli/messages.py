@@ -81,6 +81,10 @@ COLUMNS = [
     Field("sigma", "proved security in bits; null where unlimited", "sigma", _level),
     Field("unlimited", "whether nothing is lost, as with a single user, or only by the assumptions "
           "that the theorem names"),
+    Field("reserve", "largest fraction of epsilon that imperfect hiding may take, or null; a row "
+          "with more than was requested is listed where that saves messages", "reserve",
+          "{:.6g}".format, value=lambda row: row.setting and row.question.reserve
+          and float(row.question.reserve)),
     Field("delta", "proved delta of a private sum", "delta", partial(at_least, digits=2),
           "counts.delta"),
     Field("noise_epsilon", "the epsilon left for the noise by shares", "noise eps",
@@ -114,6 +118,11 @@ SECTIONS = {"users": "Users", "modulus": "A secure sum", "epsilon": "A private s
 PRIVATE_COLUMNS = (
     "delta: proved upper bound. noise eps: the epsilon left for the noise, after the fraction "
     "spent on imperfect hiding. error: bound on the RMSE of the sum."
+)
+
+RESERVES = (
+    "reserve: largest fraction of epsilon that imperfect hiding may take. Rows of 2 or 4 % are "
+    "listed where they save messages; their error is larger."
 )
 
 
@@ -166,7 +175,8 @@ def command(request: MessagesRequest) -> Report:
 def _shown(rows: Sequence[CountRow], column: Field) -> Field:
     """Return a column, for programs alone if it tells no sums apart and is in the title."""
     title = column.title
-    if column.key in ("users", "requested_sigma") and len({*map(column.of, rows)}) == 1:
+    single = len({*map(column.of, rows)} - {None}) <= 1
+    if column.key in ("users", "requested_sigma", "reserve") and single:
         title = None
     if column.key in ("transport", "servers", "trusted") and all(row.setting for row in rows):
         title = None
@@ -223,6 +233,8 @@ def _notes(request: MessagesRequest, rows: Sequence[CountRow]) -> list[str]:
     stated = [row for row in rows if row.counts and row.sigma != 0]
     notes = [f"{row.name}: {row.theorem}" for row in stated]
     notes += [PRIVATE_COLUMNS] * (request.epsilon is not None)
+    if len({row.question.reserve for row in rows}) > 1:
+        notes.append(RESERVES)
     if any(row.necessary for row in rows):
         notes.append("necessary: proved lower bound on the number of shuffled messages.")
     notes += [f"Not covered, or not proved: {reason}." for reason in _reasons(rows)]

@@ -130,8 +130,9 @@ _SHARED: dict[str, dict[str, Any]] = {
     ),
     "--analysis": _known(
         types.NAME["analysis"],
-        "Proof that bounds what shuffled messages reveal: best, higher_moments, second_moment, "
-        "balle2020, ghazi2020 or ishai2006. 'ikos messages' compares them.",
+        "Proof that bounds what shuffled messages reveal: best, direct_comparison, "
+        "higher_moments, second_moment, balle2020, ghazi2020 or ishai2006. 'ikos messages' "
+        "compares them.",
         default="best", metavar="NAME",
     ),
     "--unproved": _flag("Run even without a proven guarantee; values may be revealed."),

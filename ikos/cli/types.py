@@ -19,7 +19,8 @@ from ikos.cli.output import plain
 from ikos.results.report import is_printable
 
 ANALYSES = (
-    "best", "higher_moments", "second_moment", "balle2020", "ghazi2020", "ishai2006", "exact",
+    "best", "direct_comparison", "higher_moments", "second_moment", "balle2020", "ghazi2020",
+    "ishai2006", "exact",
 )  # fmt: skip
 """The names in `ikos.counts`, which is slow to import, with "best" and its older name."""
 

@@ -4,14 +4,16 @@
 ``vectors`` for sums of vectors and ``masks`` for long ones; ``planning`` chooses the cheapest
 setting. ``analyses`` is the table of the analyses from which counts follow: ``published``
 formulas, and the ``second_moment`` of the share graph (``share_graph``, ``recursion``,
-``largest_component``), from which ``hockey_stick`` proves privacy, and ``higher_moments`` of
-message tuples (``tuple_moments``). ``necessary``, ``necessary_private`` and ``floor`` have the
+``largest_component``), from which ``hockey_stick`` proves privacy, and, from the moments of
+message tuples (``tuple_moments``), ``higher_moments`` and the ``direct_comparison`` of neighbours;
+``best`` takes the best of these. ``necessary``, ``necessary_private`` and ``floor`` have the
 lower bounds: how many messages are too few. ``certificate`` returns the numbers behind a count.
 ``exact_views`` counts the views of a few users, for the exact distance that all these bound.
 """
 
 from ikos.counts.certificate import (
     Certificate,
+    DirectCertificate,
     GivenSumCertificate,
     MomentCertificate,
     NecessaryCertificate,
@@ -46,12 +48,13 @@ from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout, private_vector_layouts, vector_layouts
 
 __all__ = [
-    "ANALYSES", "SHUFFLERS", "Certificate", "GivenSumCertificate", "Layout", "MaskParameters",
-    "MessageCount", "MomentCertificate", "NecessaryCertificate", "PrivateCertificate", "Remaining",
-    "Setting", "certify", "certify_necessary", "certify_private", "cheapest", "exact_delta",
-    "exact_private_delta", "exact_total_variation", "mask_parameters", "message_count",
-    "necessary_messages", "necessary_private_messages", "private_delta",
-    "private_delta_interval", "private_epsilon", "private_message_count", "private_proved",
-    "private_remaining", "private_vector_layouts", "remaining", "security_interval",
-    "security_level", "short_noise_epsilon", "smallest_users", "vector_layouts",
+    "ANALYSES", "SHUFFLERS", "Certificate", "DirectCertificate", "GivenSumCertificate",
+    "Layout", "MaskParameters", "MessageCount", "MomentCertificate", "NecessaryCertificate",
+    "PrivateCertificate", "Remaining", "Setting", "certify", "certify_necessary",
+    "certify_private", "cheapest", "exact_delta", "exact_private_delta",
+    "exact_total_variation", "mask_parameters", "message_count", "necessary_messages",
+    "necessary_private_messages", "private_delta", "private_delta_interval", "private_epsilon",
+    "private_message_count", "private_proved", "private_remaining", "private_vector_layouts",
+    "remaining", "security_interval", "security_level", "short_noise_epsilon", "smallest_users",
+    "vector_layouts",
 ]  # fmt: skip

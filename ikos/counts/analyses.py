@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ikos._validation import MAX_COUNTED_USERS, InvalidValue, choice, flag, integer
-from ikos.counts.higher_moments import Best, HigherMoments
+from ikos.counts.best import Best
+from ikos.counts.direct_comparison import DirectComparison
+from ikos.counts.higher_moments import HigherMoments
 from ikos.counts.published import Balle2020, Ghazi2020, Ishai2006
 from ikos.counts.second_moment import SecondMoment
 from ikos.counts.types import MAX_BITS, Analysis, Scheme, Trust
@@ -14,7 +16,8 @@ BEST = Best.name
 TABLE: dict[str, Analysis] = {
     analysis.name: analysis
     for analysis in (
-        Best(), HigherMoments(), SecondMoment(), Balle2020(), Ghazi2020(), Ishai2006()
+        Best(), DirectComparison(), HigherMoments(), SecondMoment(), Balle2020(), Ghazi2020(),
+        Ishai2006(),
     )
 }  # fmt: skip
 """Every analysis by its name, the tightest first."""

@@ -11,8 +11,9 @@ import gmpy2
 from gmpy2 import mpfr
 
 from ikos._validation import InvalidValue, integer
-from ikos.counts import higher_moments, hockey_stick, necessary, second_moment
+from ikos.counts import direct_comparison, higher_moments, hockey_stick, necessary, second_moment
 from ikos.counts.analyses import checked_scheme
+from ikos.counts.direct_comparison import DirectPoint
 from ikos.counts.higher_moments import Point
 from ikos.counts.private import budget_of
 from ikos.counts.share_graph import ShareGraph
@@ -140,6 +141,35 @@ class MomentCertificate(_Certified):
 
 
 @dataclass(frozen=True)
+class DirectCertificate(_Certified):
+    """The proof of ``private_proved(...)`` by direct comparison of the neighbours.
+
+    Other fields are as in `PrivateCertificate`, but noise_epsilon + ln(1 + c) <= epsilon;
+    ``parameters`` are the theorem's. ``main`` is a lower bound on g_0; upper bounds are
+    ``remainder`` of |R|^2, ``user`` of E (X + b)^K, ``single`` and ``paired`` of the moments of Y
+    and Q (0 where no terms are lifted), ``tall``, ``wide``, ``fourth`` and ``own`` of those of p_1,
+    p_2, p_4 and X in the bad event, and ``proved`` of the delta that follows from those.
+    """
+
+    epsilon: Fraction
+    noise_epsilon: float
+    precision: int
+    parameters: DirectPoint
+    relative: Dyadic
+    main: Dyadic
+    remainder: Dyadic
+    user: Dyadic
+    single: Dyadic
+    paired: Dyadic
+    tall: Dyadic
+    wide: Dyadic
+    fourth: Dyadic
+    own: Dyadic
+    proved: Dyadic
+    delta: float
+
+
+@dataclass(frozen=True)
 class NecessaryCertificate(_Certified):
     """The proof that the security level of m shuffled messages is at most ``sigma``.
 
@@ -227,11 +257,11 @@ def certify_private(
     *,
     reserve: float | Fraction = 0.01,
     **choices: Unpack[Choices],
-) -> PrivateCertificate | GivenSumCertificate | MomentCertificate:
+) -> PrivateCertificate | GivenSumCertificate | MomentCertificate | DirectCertificate:
     """Return the certificate of a private sum's delta.
 
     The parameters are those of `ikos.counts.private_proved`; ``analysis`` is "second_moment",
-    "higher_moments" or "best", the one that proves the most.
+    "higher_moments", "direct_comparison" or "best", the one that proves the most.
 
     Examples
     --------
@@ -246,8 +276,13 @@ def certify_private(
     proof = scheme.analysis.privacy(scheme, integer("m", m, low=1, high=MAX_MESSAGES), budget)
     if isinstance(proof, hockey_stick.Privacy):
         about = asdict(proof.graph) | _numbers(proof) | _numbers(proof.divergences)
-        kind: type[PrivateCertificate | GivenSumCertificate | MomentCertificate]
+        kind: type[PrivateCertificate | GivenSumCertificate | MomentCertificate | DirectCertificate]
         kind = PrivateCertificate
+    elif isinstance(proof, direct_comparison.DirectPrivacy):
+        graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
+        about = asdict(graph) | _numbers(proof.bound, "main")
+        about["parameters"] = proof.bound.point
+        kind = DirectCertificate
     elif isinstance(proof, higher_moments.MomentPrivacy) and proof.bound is not None:
         graph = ShareGraph(higher_moments.hiding(scheme, m), "parallel", True)
         about = asdict(graph) | _numbers(proof.bound, "main")

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import gmpy2
@@ -27,7 +27,17 @@ from ikos.counts.second_moment import SecondMoment
 from ikos.counts.share_graph import ShareGraph
 from ikos.counts.tuple_moments import HIGHEST, tuple_moments, without_singletons
 from ikos.counts.types import Analysis, Budget, FixedNoise, PrivacyProof, RemainingPrivacy, Scheme
-from ikos.numeric.rounding import DOWN, NEAREST, UP, exact, float_up, nearest, rational, rounding
+from ikos.numeric.rounding import (
+    DOWN,
+    NEAREST,
+    UP,
+    exact,
+    float_up,
+    log2,
+    nearest,
+    rational,
+    rounding,
+)
 
 THEOREM = "higher moments of the message tuples, docs/higher-moments.md"
 
@@ -36,6 +46,26 @@ MIN_USERS = 9
 _ONE = mpfr(1)
 _LARGEST_CUTOFF = 16
 _DEGREES = (2, 3, 4, 6)  # the values of d that are tried
+
+
+def poisson_moments(mean: mpfr, highest: int) -> list[mpfr]:
+    """Return upper bounds on E J^a for a = 0..highest, J Poisson."""
+    with rounding(UP):
+        powers = [mean**i for i in range(highest + 1)]
+        return [
+            gmpy2.fsum([count * power for count, power in zip(counts, powers, strict=False)])
+            for counts in _stirling(highest)
+        ]
+
+
+@cache
+def _stirling(highest: int) -> list[list[int]]:
+    """Return the Stirling numbers of the second kind of 0..highest."""
+    rows = [[1]]
+    for _ in range(highest):
+        pairs = zip([*rows[-1], 0], [0, *rows[-1]], strict=True)
+        rows.append([i * same + new for i, (same, new) in enumerate(pairs)])
+    return rows
 
 
 @dataclass(frozen=True)
@@ -76,15 +106,7 @@ class Jumps:
 
     def moments(self) -> list[mpfr]:
         """Return upper bounds on E J^a for a = 0..HIGHEST, J the number of jumps."""
-        stirling, moments = [1], []  # of the second kind
-        with rounding(UP):
-            powers = [self.most**i for i in range(HIGHEST + 1)]
-            for _ in powers:
-                terms = zip(stirling, powers, strict=False)
-                moments.append(gmpy2.fsum([count * power for count, power in terms]))
-                pairs = zip([*stirling, 0], [0, *stirling], strict=True)
-                stirling = [i * same + new for i, (same, new) in enumerate(pairs)]
-        return moments
+        return poisson_moments(self.most, HIGHEST)
 
     def spread(self, n: int, k: int | mpfr) -> dict[int, mpfr]:
         """Return upper bounds on E beta^K, beta = (2 J + k) / (n - 1)."""
@@ -164,7 +186,8 @@ class TupleSetting:
 @lru_cache(maxsize=256)
 def setting(n: int, q: int, m: int) -> TupleSetting | None:
     """Return the quantities independent of the noise, or None where the theorem proves nothing."""
-    if n < MIN_USERS or m < 2:
+    if n < MIN_USERS or m < 2 or (n - 1) * q > n ** min(m, q.bit_length() + 1):
+        # E p_1^2 is above 1
         return None
     cutoff = next(j for j in range(_LARGEST_CUTOFF, 2, -2) if (j + 2) ** 2 <= 4 * n)
     graph = ShareGraph(m, "parallel", True)
@@ -236,12 +259,13 @@ _SHARES = (  # of c_Y and of c_2: with terms of degree two in mean square, and b
 Logs = dict[int, float]
 
 
-def _logs(values: dict[int, mpfr]) -> Logs:
+def logarithms(values: dict[int, mpfr]) -> Logs:
+    """Return the natural logarithms of moments, by exponent."""
     with rounding(NEAREST, 53):
         return {K: float(gmpy2.log(value)) for K, value in values.items()}
 
 
-def _least(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
+def least_power(logs: Logs, step: Array, low: int) -> tuple[Array, NDArray[np.int64]]:
     """Return the least exp(logs[K] + K step) over K >= low, and its K."""
     lines = [line for line in logs.items() if line[0] >= low]
     hull, starts = [max(lines)], []  # the lowest lines, from step = -inf on
@@ -262,16 +286,16 @@ class _Search:
     def __init__(self, setting: TupleSetting, jumps: Jumps, k: int, c: float) -> None:
         self.setting, self.jumps, self.k, self.c = setting, jumps, k, c
         moments = tuple_moments(setting.n, setting.q, setting.m)
-        self.totals, self.singles = _logs(moments.total), _logs(moments.single)
-        self.squares = {2 * j: log for j, log in _logs(moments.squares).items()}
-        loss = _logs({2: setting.loss[2]})[2] / 2
+        self.totals, self.singles = logarithms(moments.total), logarithms(moments.single)
+        self.squares = {2 * j: log for j, log in logarithms(moments.squares).items()}
+        loss = logarithms({2: setting.loss[2]})[2] / 2
         pairs = {K // 2: K // 2 * loss + log for K, log in self.totals.items() if K % 4 == 0}
         # of C_K times the moments of (1+c) |Y|, and of the terms of degree two
         self.singly = self._tails(self.totals, k)
         self.doubly = self._tails(pairs, _pairs_shift(setting.n, k, exact(Fraction(c), UP)))
 
     def _tails(self, moments: Logs, shift: int | mpfr) -> Logs:
-        spread = _logs(self.jumps.spread(self.setting.n, shift))
+        spread = logarithms(self.jumps.spread(self.setting.n, shift))
         return {
             K: (K - 1) * math.log(K - 1) - K * math.log(K) + K * math.log1p(self.c)
             + spread[K] + log
@@ -290,10 +314,10 @@ class _Search:
         usable = main > 0.02
         main = np.where(usable, main, 1.0)
         room = c * (1 - part) * main
-        tall, K1 = _least(self.totals, -np.log(h1), d + 1)
-        wide, L2 = _least(self.squares, -np.log(x), d + 1)
-        own, K3 = _least(self.singles, np.log((1 + c) / (part * c)), d + 1)
-        first, K = _least(self.singly, -np.log(share * room), 2)
+        tall, K1 = least_power(self.totals, -np.log(h1), d + 1)
+        wide, L2 = least_power(self.squares, -np.log(x), d + 1)
+        own, K3 = least_power(self.singles, np.log((1 + c) / (part * c)), d + 1)
+        first, K = least_power(self.singly, -np.log(share * room), 2)
         paired = bool(pairs.any())
         squares = self.setting.remainders(self.jumps, self.k, d, 3 if paired else 2)
         with rounding(NEAREST, 53):
@@ -304,7 +328,7 @@ class _Search:
         eta = eta + first * share * room + front * (tall + wide + own)
         K2 = np.array(2)
         if paired:
-            double, K2 = _least(self.doubly, -np.log(pairs * room), 2)
+            double, K2 = least_power(self.doubly, -np.log(pairs * room), 2)
             eta = eta + double * pairs * room
         eta = np.where(usable, eta, np.inf)
         at = np.unravel_index(eta.argmin(), eta.shape)
@@ -327,8 +351,6 @@ def search(
     With ``near``, the best parameters for a similar c, only those close to it are tried.
     """
     at = _Search(setting, jumps, k, c)
-    if at.totals[2] > 0:  # p_1 is as large as 1, and nothing is proved
-        return None
     tried: list[tuple[float, Point]] = []
     if near is None:
         root = max(1e-30, math.exp(at.totals[2] / 2))
@@ -431,9 +453,9 @@ def bound(setting: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) ->
         with rounding(UP):
             each = setting.loss[2] ** (point.K2 // 2) * moments.total[2 * point.K2]
             paired = (1 + c) ** point.K2 * widened * each
-            third = _tail_constant(point.K2) * paired / pairs_power
+            third = tail_constant(point.K2) * paired / pairs_power
     with rounding(UP):
-        first = _tail_constant(point.K) * (1 + c) ** point.K * spread * total / power
+        first = tail_constant(point.K) * (1 + c) ** point.K * spread * total / power
         second = ((1 + c) * gmpy2.sqrt(difference) + c * gmpy2.sqrt(reference)) ** 2 / 4 / rest
         front = (part + c) * gmpy2.fsum([h**j for j in range(d + 1)]) + c * main
         bad = tall / tall_power + wide / wide_power + single * ((1 + c) / part) ** point.K3
@@ -443,7 +465,7 @@ def bound(setting: TupleSetting, jumps: Jumps, k: int, c: mpfr, point: Point) ->
     )
 
 
-def _tail_constant(K: int) -> mpq:
+def tail_constant(K: int) -> mpq:
     """Return C_K: (y - a)_+ is at most C_K y^K / a^(K-1)."""
     return mpq((K - 1) ** (K - 1), K**K)
 
@@ -485,12 +507,14 @@ class HigherMoments(SecondMoment):
 
     def guess(self, scheme: Scheme, goal: float | Budget) -> int:
         """Return the second-moment guess at half the bits, as delta is nearly its square."""
-        if isinstance(goal, Budget) and _applies(scheme, goal):
+        if isinstance(goal, Budget) and applies(scheme, goal):
             half = Fraction(math.sqrt(goal.delta))
             goal = replace(goal, epsilon=goal.epsilon / 2, delta=half)
         return super().guess(scheme, goal)
 
     def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
+        if applies(scheme, budget) and _out_of_reach(scheme, m, budget):
+            return False
         proof = HigherMoments.privacy(self, scheme, m, budget, steps=0)
         return proof is not None and proof.delta <= budget.delta
 
@@ -501,7 +525,7 @@ class HigherMoments(SecondMoment):
 
         ``steps`` halve the distance from the least c.
         """
-        if not _applies(scheme, budget):
+        if not applies(scheme, budget):
             return super().privacy(scheme, m, budget)
         sizes, epsilon = (scheme.trust.min_honest, scheme.q, hiding(scheme, m)), budget.epsilon
         if setting(*sizes) is None:
@@ -575,43 +599,22 @@ class HigherMoments(SecondMoment):
         return best_proof
 
 
-def _applies(scheme: Scheme, budget: Budget) -> bool:
+def applies(scheme: Scheme, budget: Budget) -> bool:
     """Whether the theorem covers such a sum."""
     return scheme.trust.min_honest >= MIN_USERS and budget.reserve > 0 and budget.sums == 1
 
 
-class Best(HigherMoments):
-    """The better of the second moment and of higher moments."""
-
-    name = "best"
-
-    def enough(self, scheme: Scheme, m: int, budget: Budget) -> bool:
-        if SecondMoment().enough(scheme, m, budget):
-            return True
-        return _applies(scheme, budget) and super().enough(scheme, m, budget)
-
-    def privacy(
-        self, scheme: Scheme, m: int, budget: Budget, *, steps: int = 8
-    ) -> PrivacyProof | None:
-        second = SecondMoment().privacy(scheme, m, budget)
-        if second and second.delta <= budget.delta and second.noise_epsilon == budget.whole:
-            return second  # no proof leaves more for the noise
-        proofs = [second]
-        if _applies(scheme, budget):
-            proofs.append(super().privacy(scheme, m, budget, steps=steps))
-
-        def preference(proof: PrivacyProof) -> tuple[bool, float]:
-            reached = proof.delta <= budget.delta
-            return not reached, -proof.noise_epsilon if reached else proof.delta
-
-        return min((found for found in proofs if found is not None), key=preference, default=None)
-
-    def remaining_privacy(
-        self, scheme: Scheme, m: int, noise: FixedNoise, delta: Fraction
-    ) -> RemainingPrivacy:
-        second = SecondMoment().remaining_privacy(scheme, m, noise, delta)
-        higher = super().remaining_privacy(scheme, m, noise, delta)
-        return min(second, higher, key=lambda way: way.preference(delta))
+def _out_of_reach(scheme: Scheme, m: int, budget: Budget) -> bool:
+    """Whether user i alone keeps delta from being reached: the less is spent, the more so."""
+    sizes = scheme.trust.min_honest, scheme.q, hiding(scheme, m)
+    if setting(*sizes) is None:
+        return True
+    c = min(1.0, math.expm1(min(2.0, float(budget.epsilon * budget.reserve / 2))))  # as `best` does
+    logs = logarithms(tuple_moments(*sizes).single)
+    step = math.log1p(1 / c)
+    least = min(log + K * step for K, log in logs.items() if min(_DEGREES) < K)
+    wanted = nearest(log2(budget.delta, UP)) * math.log(2)
+    return least + math.log(c) > wanted  # with a factor of 2 to spare
 
 
 def hiding(scheme: Scheme, m: int) -> int:

@@ -52,7 +52,7 @@ from ikos.numeric.search import smallest
 THEOREM = "second moment of the share graph, docs/message-counts.md (machine-checked theorem)"
 GIVEN_SUM = "second moment of the share graph given the sum, docs/message-counts.md"
 
-_NEGLIGIBLE = 2.0**-40
+_NEGLIGIBLE = 2.0**-30
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _connected(part: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
 
 
 def _sharp(n: int, graph: ShareGraph) -> bool:
-    """Return whether the terms that the theorem for any n leaves out exceed 2^-40 of the bound.
+    """Return whether the terms that the theorem for any n leaves out exceed 2^-30 of the bound.
 
     It leaves out that the largest component is connected, but for users who are alone.
     """

@@ -17,10 +17,13 @@ from itertools import product
 import gmpy2
 from gmpy2 import mpfr, mpq
 
-from ikos.numeric.rounding import UP, rounding
+from ikos.numeric.rounding import DOWN, PRECISION, UP, rounding
 
 HIGHEST = 20
-"""The highest moment that is used."""
+"""The highest moment that is used, unless more is asked for."""
+
+_CANCELLING = 512
+"""Bits for differences of moments that cancel almost."""
 
 Blocks = tuple[int, ...]
 """Sizes of the blocks of a partition, the largest first."""
@@ -75,13 +78,15 @@ def _with_first(blocks: Blocks) -> Splits:
 
 
 @cache
-def _types() -> dict[Blocks, tuple[Splits, Sequence[int]]]:
-    """Return all multisets of two or more up to a sum of HIGHEST, with their splits and counts.
+def _types(highest: int) -> dict[Blocks, tuple[Splits, Sequence[int]]]:
+    """Return all multisets of two or more up to a sum, with their splits and counts.
 
     Count u is of the partitions into u blocks of two or more that connect all of these blocks.
     """
     types: dict[Blocks, tuple[Splits, Sequence[int]]] = {}
-    for total in range(2, HIGHEST + 1):
+    if highest > HIGHEST:
+        types |= _types(HIGHEST)
+    for total in range(HIGHEST + 1 if types else 2, highest + 1):
         for blocks in partitions(total, 2):
             splits, counts = _with_first(blocks), list(without_singletons(total))
             for inside, outside, ways in splits:
@@ -97,17 +102,19 @@ def _types() -> dict[Blocks, tuple[Splits, Sequence[int]]]:
 
 def connecting(blocks: Blocks) -> tuple[int, ...]:
     """Return how many partitions of a set with these blocks connect them all, by their number."""
-    return tuple(_types()[blocks][1])
+    return tuple(_types(max(HIGHEST, sum(blocks)))[blocks][1])
 
 
-def _connected_sums(n: int, theta: mpfr) -> dict[Blocks, mpfr]:
-    """Return upper bounds on I_t(theta) for all types t."""
+def _connected_sums(
+    n: int, theta: mpfr, highest: int, direction: int = UP, precision: int = PRECISION
+) -> dict[Blocks, mpfr]:
+    """Return I_t(theta) for all types t, rounded in a direction."""
     sums: dict[Blocks, mpfr] = {(): mpfr(1)}
     connected: dict[Blocks, mpfr] = {}
-    with rounding(UP):
-        shrink = [mpfr(mpq(1, n**k)) for k in range(HIGHEST + 1)]
-        power = [theta**k for k in range(HIGHEST + 1)]
-        for blocks, (splits, counts) in _types().items():
+    with rounding(direction, precision):
+        shrink = [mpfr(mpq(1, n**k)) for k in range(highest + 1)]
+        power = [theta**k for k in range(highest + 1)]
+        for blocks, (splits, counts) in _types(highest).items():
             total, parts = sum(blocks), len(blocks)
             connected[blocks] = gmpy2.fsum(
                 [
@@ -131,22 +138,23 @@ class TupleMoments:
     squares: dict[int, mpfr]
 
 
-@lru_cache(maxsize=256)
-def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
+def tuple_moments(n: int, q: int, m: int, highest: int = HIGHEST) -> TupleMoments:
     """Return the moments for n users, a group of order q and m >= 2 shuffled messages each."""
+    return _tuple_moments(n, q, m, highest)
+
+
+@lru_cache(maxsize=256)
+def _tuple_moments(n: int, q: int, m: int, highest: int) -> TupleMoments:
     with rounding(UP):
         order, others = mpfr(q), mpfr(n - 1)
-        sums = _connected_sums(n, gmpy2.rootn(order, m))
-        fewer = _connected_sums(n, gmpy2.rootn(order, m - 1))
+        sums = _connected_sums(n, gmpy2.rootn(order, m), highest)
+        by_first = _by_first(n, q, m, highest, UP)
         single, total, squares = {}, {}, {}
-        for k in range(2, HIGHEST + 1, 2):
+        for k in range(2, highest + 1, 2):
             types = _arranged(k, 2)
             total[k] = gmpy2.fsum([w * others ** len(t) * sums[t] ** m for t, w in types])
-            by_first = gmpy2.fsum(
-                [w * mpq(1, n ** (k - len(t))) * fewer[t] ** (m - 1) for t, w in types]
-            )
-            single[k] = min(sums[(k,)] ** m, by_first)
-        for half in range(1, HIGHEST // 2 + 1):
+            single[k] = min(sums[(k,)] ** m, by_first[k])
+        for half in range(1, highest // 2 + 1):
             squares[half] = gmpy2.fsum(
                 [
                     w * others ** len(t) * sums[tuple(2 * b for b in t)] ** m
@@ -154,3 +162,47 @@ def tuple_moments(n: int, q: int, m: int) -> TupleMoments:
                 ]
             )
     return TupleMoments(single, total, squares)
+
+
+@lru_cache(maxsize=256)
+def _by_first(n: int, q: int, m: int, highest: int, direction: int) -> list[mpfr]:
+    """Return A'_K, K = 0..highest, rounded in a direction: the second bound of A_K, for any K."""
+    with rounding(direction, _CANCELLING):
+        root = gmpy2.rootn(mpfr(q), m - 1)
+    sums = _connected_sums(n, root, highest, direction, _CANCELLING)
+    with rounding(direction, _CANCELLING):
+        return [
+            gmpy2.fsum(
+                [w * mpq(1, n ** (k - len(t))) * sums[t] ** (m - 1) for t, w in _arranged(k, 2)]
+            )
+            for k in range(highest + 1)
+        ]
+
+
+@lru_cache(maxsize=256)
+def cluster_moments(n: int, q: int, m: int, highest: int = HIGHEST) -> list[mpfr]:
+    """Return upper bounds on y_B, B = 0..highest, the connected part of A'_B: Lemma 7.
+
+    The exponential of sum_B y_B x^B / B! is sum_K A'_K x^K / K!: the join of *all* partitions is
+    to be one block. Nearly all of A'_B cancels, so that both ends have more bits; for B = 4 the
+    direct count may be smaller.
+    """
+    high, low = (_by_first(n, q, m, highest, direction) for direction in (UP, DOWN))
+    above, below = [mpfr(0)] * 2, [mpfr(0)] * 2
+    for size in range(2, highest + 1):
+        parts = [(math.comb(size - 1, b - 1), b) for b in range(2, size)]
+        with rounding(UP, _CANCELLING):
+            most = gmpy2.fsum([ways * above[b] * high[size - b] for ways, b in parts])
+        with rounding(DOWN, _CANCELLING):
+            least = gmpy2.fsum([ways * below[b] * low[size - b] for ways, b in parts])
+            below.append(max(mpfr(0), low[size] - most))
+        with rounding(UP, _CANCELLING):
+            above.append(high[size] - least)
+    with rounding(DOWN, _CANCELLING):
+        users, pairs, places = mpfr(n) ** m, mpfr(n + 1) ** m, mpfr(n) ** (3 * m)
+    with rounding(UP, _CANCELLING):
+        # all Pi_j are one block or one of three pairings: of one kind of pairing, or of more
+        one = mpfr(n + 1) ** m - users - 1
+        several = mpfr(3 * n + 1) ** m - 3 * pairs + 2
+        above[4] = min(above[4], (3 * one * q * q + several * q + mpfr(q) ** 3) / places)
+    return above

@@ -198,12 +198,16 @@ class RemainingPrivacy:
 
 @dataclass(frozen=True)
 class FixedNoise:
-    """Fixed noise: ``epsilon``-private, a fraction ``part`` of a variable exp(-rate |k|)."""
+    """Fixed noise: ``epsilon``-private, a fraction ``part`` of a variable exp(-rate |k|).
+
+    Replacing one user moves the sum by at most ``sensitivity``.
+    """
 
     users: int
     epsilon: float
     rate: Fraction
     part: Fraction
+    sensitivity: int
 
 
 class Choices(TypedDict, total=False):

@@ -336,7 +336,7 @@ def private_vector_layouts(
     Examples
     --------
     >>> print(private_vector_layouts(10_000, 2**15, 1, 1e-8, 1, 100, sensitivity=2)[1])
-    separate sums: 600 messages of 15 bits per user (9,000 bits), noise scale 2
+    separate sums: 400 messages of 15 bits per user (6,000 bits), noise scale 2.005
     """
     scheme = checked_scheme(n, q, **choices)
     each = budget_of(epsilon, delta, reserve, precision)

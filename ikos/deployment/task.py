@@ -250,7 +250,7 @@ class Task:
         >>> votes = Categories([3])
         >>> draft = Task.new(2000, 1, 1e-8, domain=votes, labels=["yes", "no", "unknown"])
         >>> draft.columns, draft.blocks, draft.part_bytes(1)
-        (6, (1, 1, 1), 3414)
+        (5, (1, 1, 1), 3414)
         """
         if isinstance(shufflers, str):
             raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")

@@ -188,6 +188,7 @@ def private_curves(
     >>> for curve in private_curves([100], 1, 1e-6):
     ...     print(curve.name, curve.shuffler, curve.at(100))
     necessary parallel 4
+    direct_comparison parallel 7
     higher_moments parallel 8
     second_moment parallel 8
     second_moment single 7

@@ -32,6 +32,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "necessary": {"linewidth": 6.0, "alpha": 0.35, "zorder": 2},
     "floor": {"linewidth": 1.0, "zorder": 2},
     "attack": {"linestyle": (0, (1, 1.5)), "linewidth": 1.6, "zorder": 6},
+    "direct_comparison": {"linewidth": 2.0, "zorder": 7},
     "higher_moments": {"linewidth": 2.0, "zorder": 6},
     "second_moment": {"linewidth": 2.0, "zorder": 5},
 }

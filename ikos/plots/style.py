@@ -52,8 +52,9 @@ LOOKS: dict[str, tuple[str, str]] = {
 """The colour and the marker of each protocol of the comparison, by its key."""
 
 ANALYSES = {
-    "higher_moments": ORANGE, "second_moment": BLUE, "balle2020": VERMILLION, "ishai2006": GREEN,
-    "ghazi2020": PURPLE, "attack": BLACK, "necessary": GREY, "floor": GREY,
+    "direct_comparison": SKY, "higher_moments": ORANGE, "second_moment": BLUE,
+    "balle2020": VERMILLION, "ishai2006": GREEN, "ghazi2020": PURPLE, "attack": BLACK,
+    "necessary": GREY, "floor": GREY,
 }  # fmt: skip
 """The colour of each analysis and bound."""
 

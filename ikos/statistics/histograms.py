@@ -256,7 +256,7 @@ def histogram_protocols(
     >>> for limit in {"max_error": 3}, {"max_error": 20}, {"max_bytes": 100}:
     ...     best, *_ = histogram_protocols(10**4, 1000, epsilon=1, delta=1e-8, **limit)
     ...     print(type(best).__name__, math.ceil(best.cost().bits_per_user / 8))
-    PrivateVectorSum 10500
+    PrivateVectorSum 7000
     FrequencyEstimation 3
     FrequencyEstimation 10
     """

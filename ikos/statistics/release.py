@@ -36,7 +36,7 @@ class SumOptions(TypedDict, total=False):
     clear_share: bool
     min_honest: int | None
     corrupt_shufflers: int
-    reserve: float | Fraction
+    reserve: float | Fraction | str
     transport: str | Recipe | None
 
 

@@ -35,13 +35,13 @@ from ikos._validation import (
     InvalidValue,
     choice,
     integer,
-    number,
     quote,
     refuse_missing,
 )
 from ikos.counts import Layout, MessageCount, Remaining, private_remaining
 from ikos.counts import remaining as remaining_count
 from ikos.counts.analyses import checked_analysis, checked_scheme, same_family
+from ikos.counts.private import checked_reserves
 from ikos.counts.published import covered, unproved
 from ikos.counts.types import MAX_MESSAGES, Trust
 from ikos.counts.vectors import (
@@ -468,7 +468,7 @@ class Shuffled(Recipe):
         Messages per user and block, the clear share included; by default the fewest proved.
     analysis : {"best", "second_moment", "balle2020", "ghazi2020", "ishai2006"}
         Bound on the security level; "best" is the best one proved.
-    reserve : float
+    reserve : float or "fewest"
         For private sums: largest fraction of epsilon that imperfect hiding may take.
     layout : {"separate", "group", "blocks"} or int
         For vectors: the number of coordinates that are shuffled together.
@@ -486,7 +486,7 @@ class Shuffled(Recipe):
     corrupt_shufflers: int = 0
     messages: int | None = None
     analysis: str = "best"
-    reserve: float | Fraction = 0.01
+    reserve: float | Fraction | str = 0.01
     layout: str | int = "separate"
     overhead: int = ENVELOPE_BYTES
     adaptive: bool = False
@@ -534,7 +534,7 @@ class Shuffled(Recipe):
             need=need,
             trust=Trust.of(need.users.n, min_honest=need.users.least, **self.trusted()),
             analysis=checked_analysis(self.analysis),
-            reserve=number("reserve", self.reserve, low=0, high=0.5),
+            reserve=checked_reserves(self.reserve)[-1],
             length=1 if need.scalar else checked_layout(self.layout, d, self.messages),
             overhead=integer("overhead", self.overhead, low=0),
         )
@@ -554,7 +554,15 @@ class Shuffled(Recipe):
         if messages is not None:
             messages = integer("messages", messages, low=1, high=MAX_MESSAGES)
         budget = self._budget(need)
-        layout, noise = budget.chosen(q, messages)
+
+        def cost(chosen: tuple[Layout, Noise]) -> tuple[bool, int]:
+            layout, _ = chosen
+            assert layout.delta is not None
+            return layout.delta > need.delta, layout.messages_per_user
+
+        reserves = checked_reserves(self.reserve)
+        tried = [replace(budget, reserve=part).chosen(q, messages) for part in reserves]
+        layout, noise = min(tried, key=cost)
         assert layout.delta is not None
         more = self.adaptive, self.assumptions
         transport = Shares(need.users.n, q, layout, budget.trust, need.scalar, *more)

@@ -109,10 +109,11 @@ class SharesBudget:
         if messages is None:
             scheme, allowed = self._scheme(q), self._hiding_delta / self.need.releases
             scheme.refuse_uncovered()
-            near = Budget(Fraction(0), allowed, Fraction(0), 1)
+            pure_release = self.pure and self.need.releases == 1
+            near = self._budget if pure_release else Budget(Fraction(0), allowed, Fraction(0), 1)
 
             def enough(m: int) -> bool:
-                if self.pure and self.need.releases == 1:
+                if pure_release:
                     return scheme.analysis.enough(scheme, m, self._budget)
                 return self._delta(q, m) <= self.need.delta
 

@@ -38,6 +38,10 @@ def how(row):
     return {name: row[name] for name in ("analysis", "shuffler", "clear_share")}
 
 
+def spent(row):
+    return Fraction(str(row["reserve"]))
+
+
 def of_shares(result):
     return [row for row in result["rows"] if row["transport"] == "shares"]
 
@@ -101,12 +105,13 @@ class TestNumbers:
     def test_private_sums_are_the_librarys(self, run, extra, given):
         result = run(*PRIVATE, *extra).json
         chosen = PrivateSum(1000, 1, Fraction("1e-8"), **given)
-        fixed = given | {"modulus": chosen.modulus, "precision": chosen.precision}
+        fixed = {"modulus": chosen.modulus, "precision": chosen.precision}
         assert result["modulus"] == str(chosen.modulus)
         assert result["precision"] == chosen.precision
         assert result["reserve"] == float(given.get("reserve", 0.01))
         for row in covered(result):
-            protocol = PrivateSum(1000, 1, Fraction("1e-8"), **fixed, **how(row))
+            rows = given | fixed | {"reserve": spent(row)}
+            protocol = PrivateSum(1000, 1, Fraction("1e-8"), **rows, **how(row))
             count = protocol.messages
             assert row["total"] == count.total
             assert row["delta"] == count.delta <= 1e-8
@@ -116,12 +121,26 @@ class TestNumbers:
             if (row["shuffler"], row["clear_share"]) == ("parallel", True):
                 given_ = (protocol.modulus, 1, Fraction("1e-8"), protocol.precision)
                 corrupt = protocol.transport.trust.corrupt_shufflers
-                kept = {"min_honest": protocol.min_honest, "reserve": result["reserve"],
+                kept = {"min_honest": protocol.min_honest, "reserve": spent(row),
                         "corrupt_shufflers": corrupt}  # fmt: skip
                 assert row["necessary"] == necessary_private_messages(1000, *given_, **kept)
                 assert row["necessary"] <= count.shuffled
             else:
                 assert row["necessary"] is None
+
+    def test_a_larger_reserve_is_listed_where_it_saves_messages(self, run):
+        given = (*PRIVATE, "--analysis", "higher_moments")
+        rows = covered(run(*given).json)
+        usual = [row for row in rows if row["reserve"] == 0.01]
+        more = [row for row in rows if row["reserve"] == 0.02]
+        assert [row["total"] for row in usual] == [6] * 4
+        assert [row["total"] for row in more] == [5] * 4
+        assert all(row["best"] == (row in more) for row in rows)
+        error = max(row["standard_error"] for row in usual)
+        assert all(error < row["standard_error"] < 1.02 * error for row in more)
+        assert covered(run(*given, "--reserve", "0.01").json) == [
+            row | {"best": True, "smallest": True} for row in usual
+        ]
 
     def test_of_a_prime_ghazi2020_is_proved(self, run):
         options = ("--modulus", "2^61-1", "--analysis", "ghazi2020")
@@ -311,6 +330,7 @@ class TestVectors:
             protocol = PrivateVectorSum(
                 1000, domain, 1, Fraction("1e-8"), layout=LAYOUTS[row["layout"]], **how(row),
                 **(given | {"modulus": chosen.modulus, "precision": chosen.precision}),
+                reserve=spent(row),
             )  # fmt: skip
             assert row["messages_per_user"] == protocol.layout.messages_per_user
             assert row["bits_per_user"] == protocol.layout.bits_per_user

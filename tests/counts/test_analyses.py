@@ -228,11 +228,12 @@ def test_private_counts_are_minimal_and_keep_to_the_budget(name, shuffler, clear
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "shuffler", "clear"), CASES[:8])
+@pytest.mark.parametrize(
+    ("name", "shuffler", "clear"), [case for case in CASES if case[0] in ("best", "higher_moments")]
+)
 @BUDGETS
 @settings(max_examples=8)
-def test_so_are_those_by_higher_moments(name, shuffler, clear, **budget):
-    assert name in ("best", "higher_moments")
+def test_so_are_those_of_private_sums_alone(name, shuffler, clear, **budget):
     check_private_count(name, shuffler, clear, **budget)
 
 
@@ -259,6 +260,10 @@ def test_private_counts_are_for_the_fewest_honest_users(name, shuffler, clear):
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-100, 1e-300), (20, 1 - 2**-53), (500, 1e-9)])
 def test_extreme_budgets_are_answered(name, shuffler, clear, epsilon, delta):
     how = options(name, shuffler, clear)
+    if name == "direct_comparison" and epsilon < 1e-50:
+        with pytest.raises(ValueError, match=r"^no number of messages up to 100000000 is proved"):
+            private_message_count(60, 2**20, epsilon, delta, 10, **how)
+        return
     for n in (19, 60, 10**9 if name == "second_moment" else 30):
         count = private_message_count(n, 2**20, epsilon, delta, 10, **how)
         assert count.delta is not None
@@ -268,6 +273,9 @@ def test_extreme_budgets_are_answered(name, shuffler, clear, epsilon, delta):
         assert (nothing.delta, nothing.sigma, nothing.analysis) == (1.0, 0.0, None)
         assert nothing.noise_epsilon is not None
         assert Fraction(1, 3) - Fraction(1, 2**50) < Fraction(nothing.noise_epsilon) <= 1 / 3
-    if TABLE[name].private:
+    if name == "direct_comparison":
+        with pytest.raises(ValueError, match=r"does not cover n = 1 .* needs min_honest >= 9"):
+            private_message_count(1, 2**20, epsilon, delta, 32, **how)
+    elif TABLE[name].private:
         one = private_message_count(1, 2**20, epsilon, delta, 32, **how)
         assert (one.shuffled, one.delta, one.noise_epsilon) == (1, 0.0, epsilon)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from counts.direct import NoiseBalls, ball, evaluate
 from counts.moments import SETTINGS, flint, precisely, recursion
 from counts.test_private import difference, mean_jumps, theorem
 from hypothesis import given
@@ -17,6 +18,7 @@ from ikos import security_level
 from ikos.counts import private_proved
 from ikos.counts.certificate import (
     Certificate,
+    DirectCertificate,
     Dyadic,
     GivenSumCertificate,
     MomentCertificate,
@@ -177,7 +179,40 @@ def check_moments(found: MomentCertificate) -> None:
         assert found.delta == 1 or not found.delta < stated
 
 
-@pytest.mark.parametrize(("n", "q", "m"), [(1000, 2**16, 4), (10**6, 2**31, 3), (100, 2**14, 6)])
+def check_direct(found: DirectCertificate) -> None:
+    """Assert every number, and the delta that follows from them, as in the theorem."""
+    at, sizes = found.parameters, (found.n, found.q, found.m)
+    moments = tuple_moments(*sizes)
+    with precisely():
+        c, eps0 = value(found.relative), ball(Fraction(found.noise_epsilon))
+        assert not eps0 + (1 + c).log() > ball(found.epsilon)
+        rate = Fraction(found.noise_epsilon) / found.precision
+        noise = NoiseBalls.of(found.q, rate, found.precision)
+        true = evaluate(*sizes, noise, c, at)
+        assert not value(found.main) > true.main
+        true = evaluate(*sizes, noise, c, at, value(found.main))
+        for name in ("remainder", "user", "single", "paired", "proved"):
+            assert not value(getattr(found, name)) < getattr(true, name), name
+        assert not value(found.tall) < ball(moments.total[at.K1])
+        assert not value(found.wide) < ball(moments.squares[at.l])
+        assert not value(found.fourth) < ball(moments.single[at.K4]) * (found.n - 1) ** (at.K4 // 4)
+        assert not value(found.own) < true.own
+        assert found.delta == 1 or not found.delta < value(found.proved)
+
+
+@pytest.mark.parametrize(
+    ("n", "q", "m", "precision", "delta"),
+    [(10**4, 2**21, 3, 100, 1e-5), (10**5, 2**26, 3, 317, 1e-10), (100, 2**14, 5, 32, 1e-3)],
+)
+def test_direct_comparisons_are_verified_independently(n, q, m, precision, delta):
+    found = certify_private(n, q, m, 1, delta, precision, analysis="direct_comparison")
+    assert isinstance(found, DirectCertificate)
+    check_direct(found)
+    count = private_proved(n, q, m, 1, delta, precision, analysis="direct_comparison")
+    assert (count.delta, count.noise_epsilon) == (found.delta, found.noise_epsilon)
+
+
+@pytest.mark.parametrize(("n", "q", "m"), [(1000, 2**16, 4), (10**6, 2**31, 3), (100, 2**14, 7)])
 def test_moments_are_verified_independently(n: int, q: int, m: int) -> None:
     found = certify_private(n, q, m, 1, 1e-6, 32)
     assert isinstance(found, MomentCertificate)
@@ -236,6 +271,11 @@ FORGED: list[tuple[Any, Any, dict[str, Any]]] = [  # a check, a certificate, and
     (check_moments, lambda: certify_private(10**6, 2**31, 3, 1, 1e-12, 1000), {
         "eta": smaller, "delta": lambda delta: delta * (1 - 1e-6), "wide": larger, "tall": larger,
         "own": larger, "paired": smaller, "main": larger, "noise_epsilon": lambda e: e * (1 + 1e-4),
+    }),
+    (check_direct, lambda: certify_private(10**5, 2**26, 3, 1, 1e-10, 317), {
+        "proved": smaller, "delta": lambda delta: delta * (1 - 1e-6), "remainder": smaller,
+        "user": smaller, "single": smaller, "paired": smaller, "tall": smaller, "wide": smaller,
+        "fourth": smaller, "main": larger, "noise_epsilon": lambda e: e * (1 + 1e-4),
     }),
     (check_necessary, lambda: certify_necessary(60, 3, 9), {
         "total_variation": larger, "second": larger, "rest": larger,

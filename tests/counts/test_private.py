@@ -465,3 +465,27 @@ def test_the_smallest_delta_falls_with_messages_and_is_reached(
     count = private_message_count(n, q, epsilon, delta, p, **by)
     assert count.shuffled == m
     assert found[2] <= count.delta <= delta
+
+
+@pytest.mark.parametrize(
+    ("n", "bits", "delta", "precision", "reserve"),
+    [(1000, 16, 1e-6, 32, 1), (1000, 16, 1e-8, 32, 1), (10**5, 26, 1e-10, 317, 4)],
+)
+def test_the_fewest_messages_take_the_least_reserve_that_proves_them(
+    n: int, bits: int, delta: float, precision: int, reserve: int
+) -> None:
+    def count(reserve: Fraction | str) -> MessageCount:
+        asked = (n, 2**bits, 1, delta, precision)
+        return private_message_count(*asked, analysis="higher_moments", reserve=reserve)
+
+    counts = {percent: count(Fraction(percent, 100)) for percent in (1, 2, 4)}
+    assert count("fewest") == counts[reserve]
+    assert {part: one.total - counts[4].total for part, one in counts.items()} == {
+        part: int(part < reserve) for part in counts
+    }
+
+
+def test_no_other_word_is_a_reserve() -> None:
+    for wrong in ("most", "0.04"):
+        with pytest.raises(TypeError, match=r"^reserve must be "):
+            private_message_count(1000, 2**16, 1, 1e-6, 32, reserve=wrong)
