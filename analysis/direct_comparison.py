@@ -123,12 +123,13 @@ _NOTE = """\
 Messages per user, for parallel shufflers and with the clear share. *Before* is proved without this
 theorem and *now* with it, both at a reserve of 1 %. *Fewest* is for `reserve="fewest"`, of which
 the percentage *spent* is used. *Necessary* is a proved lower bound for reserves of at most 1 %. The
-precision is √n, rounded up, and q the least power of two that is at least 2n times that.
+precision is √n, rounded up, which is coarser than the default, and q the least power of two that is
+at least 2n times that.
 """
 
 _DELTAS_NOTE = """\
-The δ that this theorem proves for the fewest of these messages, by reserve; all, a half or a
-quarter of it is spent:
+The δ that this theorem proves for the *fewest* messages of the table above, rounded up, by reserve;
+all, a half or a quarter of it is spent:
 """
 
 _GAPS_NOTE = """\

@@ -122,7 +122,8 @@ PRIVATE_COLUMNS = (
 
 RESERVES = (
     "reserve: largest fraction of epsilon that imperfect hiding may take. Rows of 2 or 4 % are "
-    "listed where they save messages; their error is larger."
+    "listed where they save messages, unless --reserve is given; their error is larger. In Python, "
+    "reserve='fewest' takes them."
 )
 
 

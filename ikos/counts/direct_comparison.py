@@ -769,6 +769,7 @@ class DirectComparison(HigherMoments):
                     break
             low = high
         else:
+            tried += map(at, scale[::-2])  # out of reach: the least delta that is not
             return min(tried, key=lambda proof: proof.preference(delta))
         best_proof = tried[-1]
         for _ in range(8):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Unpack
 
-from ikos._validation import InvalidValue, integer, number, quote
+from ikos._validation import InvalidValue, choice, integer, number, quote
 from ikos.counts.analyses import checked_scheme
 from ikos.counts.partial_noise import short_noise_epsilon
 from ikos.counts.secure import left_over
@@ -41,7 +41,8 @@ RESERVES = Fraction(1, 100), Fraction(1, 50), Fraction(1, 25)
 
 def checked_reserves(reserve: object) -> tuple[Fraction, ...]:
     """Check and return the fractions of epsilon that hiding may take, the least first."""
-    if isinstance(reserve, str) and reserve == "fewest":
+    if isinstance(reserve, str):
+        choice("reserve", reserve, ("fewest",))
         return RESERVES
     return (number("reserve", reserve, low=0, high=0.5),)
 
@@ -89,7 +90,7 @@ def private_message_count(
         As in `message_count`; the guarantee counts the noise of ``min_honest`` users.
     reserve : float or "fewest"
         Largest fraction of epsilon, up to 1/2, that may be spent on imperfect hiding instead of
-        noise. The count spends only what it needs; the published analyses spend none. "fewest" is
+        noise. The count spends about what it needs; the published analyses spend none. "fewest" is
         1 %, or where that saves messages 2 or 4 %; the error grows by as much.
 
     Returns
@@ -407,14 +408,14 @@ def private_remaining(
     noise = FixedNoise(users, level, rate, shape, p)
     proof = scheme.analysis.remaining_privacy(scheme, m, noise, allowed)
     if proof.delta > rational(allowed):
-        name, least, limit = "total", "larger", ""
+        name, reached = "total", ""
         if proof.delta < 1:
-            name, least = "delta", f"at least {at_least(float_up(proof.delta), 3)}"
-            limit = f", got {quote(delta)}"
+            name, least = "delta", at_least(float_up(proof.delta), 3)
+            reached = f": {least} is proved, got {quote(float(allowed))}"
         raise InvalidValue(
             name,
-            f"must be {least} for any guarantee with {users} honest users who add noise "
-            f"and {m} messages that hide{limit}",
+            f"must be larger to be proved with {users} honest users who add noise "
+            f"and {m} message{'s' * (m != 1)} that hide{reached}",
         )
     count = replace(
         scheme.proved(m),

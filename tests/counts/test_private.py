@@ -487,5 +487,5 @@ def test_the_fewest_messages_take_the_least_reserve_that_proves_them(
 
 def test_no_other_word_is_a_reserve() -> None:
     for wrong in ("most", "0.04"):
-        with pytest.raises(TypeError, match=r"^reserve must be "):
+        with pytest.raises(ValueError, match=rf"^reserve must be one of 'fewest', got '{wrong}'"):
             private_message_count(1000, 2**16, 1, 1e-6, 32, reserve=wrong)
