@@ -66,7 +66,7 @@ _SUMMED = 128  # terms of F that are added before an integral bounds the rest
 
 
 @dataclass(frozen=True)
-class Noise:
+class RevealedNoise:
     """What the total of discrete Laplace noise reveals of its jumps, rounded up: Lemma 5.
 
     ``epsilon`` is that of the noise, and ``jumps`` has E J^a, a = 0..48, of their number J.
@@ -84,7 +84,7 @@ class Noise:
 
 
 @lru_cache(maxsize=256)
-def discrete_laplace(q: int, rate: Fraction, sensitivity: int) -> Noise:
+def discrete_laplace(q: int, rate: Fraction, sensitivity: int) -> RevealedNoise:
     """Return what is revealed, modulo q, of noise of a law proportional to exp(-rate |k|)."""
     with rounding(UP):  # of 1 - alpha and 1 - alpha^2: rounded down
         gap, least = (-gmpy2.expm1(-exact(k * rate, DOWN)) for k in (1, 2))
@@ -103,7 +103,7 @@ def discrete_laplace(q: int, rate: Fraction, sensitivity: int) -> Noise:
             rare = 2 * total * total * gmpy2.exp(-exact(rate * (k + 1), DOWN)) / sum_least
             folded = gmpy2.sqrt(inside * inside + rare)
     moments = poisson_moments(jumps, 2 * _LONGEST)
-    return Noise(exact(rate * sensitivity, UP), moments, mean, total, square, folded)
+    return RevealedNoise(exact(rate * sensitivity, UP), moments, mean, total, square, folded)
 
 
 def _increase(rate: Fraction, x: int, most: mpfr) -> mpfr:
@@ -174,7 +174,7 @@ def tuples(n: int, q: int, m: int, highest: int = HIGHEST) -> Tuples | None:
 
 
 @dataclass(frozen=True)
-class Terms:
+class DirectTerms:
     """The terms at one c that do not depend on the free parameters, rounded up.
 
     ``user`` has X_k of Lemma 7, ``single`` the moments of Y, of other users one by one, and
@@ -182,14 +182,14 @@ class Terms:
     """
 
     tuples: Tuples
-    noise: Noise
+    noise: RevealedNoise
     c: mpfr
     user: Sequence[mpfr]
     single: dict[int, mpfr]
     paired: dict[int, dict[int, mpfr]]
 
     @classmethod
-    def of(cls, tuples: Tuples, noise: Noise, c: mpfr) -> Terms:
+    def of(cls, tuples: Tuples, noise: RevealedNoise, c: mpfr) -> DirectTerms:
         """Return the terms at c; whatever c is, it is used as it is."""
         at, total, size = tuples.setting, tuples.moments.total, len(tuples.clusters)
         with rounding(DOWN):
@@ -246,7 +246,7 @@ class Terms:
             return gmpy2.fsum(cross) + square + (2 + c) ** 2 * at.rest
 
 
-def _revealed(noise: Noise, c: mpfr) -> tuple[mpfr, mpfr, mpfr]:
+def _revealed(noise: RevealedNoise, c: mpfr) -> tuple[mpfr, mpfr, mpfr]:
     """Return, rounded up, the factors of s/n in gamma_s, and of s/n and (s/n)^2 in l_s."""
     _, mean, second, *_ = noise.jumps
     with rounding(UP):
@@ -258,7 +258,7 @@ def _revealed(noise: Noise, c: mpfr) -> tuple[mpfr, mpfr, mpfr]:
         return seen, moved, two * pairs * (1 + gmpy2.exp(noise.epsilon / 2))
 
 
-def _spread(noise: Noise, n: int, c: mpfr, K: int, s: int) -> mpfr:
+def _spread(noise: RevealedNoise, n: int, c: mpfr, K: int, s: int) -> mpfr:
     """Return beta_{K,s}, rounded up: what the noise of s users reveals, as a K-th moment."""
     with rounding(UP):
         norm = gmpy2.rootn(noise.jumps[K], K)  # of J
@@ -314,7 +314,7 @@ class DirectBound:
     proved: mpfr
 
 
-def bound(terms: Terms, point: DirectPoint) -> DirectBound | None:
+def bound(terms: DirectTerms, point: DirectPoint) -> DirectBound | None:
     """Return the theorem's delta, or None where the parameters prove nothing."""
     at, moments, c, d = terms.tuples.setting, terms.tuples.moments, terms.c, point.d
     h1, h2, y = (exact(Fraction(x), UP) for x in (point.h1, point.h2, point.y))
@@ -453,14 +453,14 @@ Place = tuple[float, float, float, float]
 """h_1, sqrt(h_2), y and c_0 / c."""
 
 
-class _Search:
+class _DirectSearch:
     """Logarithms of the terms in floating point, for a search of parameters.
 
     For fixed h_1, h_2, y and c_0 the terms of Y, Q and R depend on (c - c_0) g_0 alone.
     """
 
     def __init__(
-        self, terms: Terms, degrees: Sequence[int], lifts: Sequence[int], rooms: Array
+        self, terms: DirectTerms, degrees: Sequence[int], lifts: Sequence[int], rooms: Array
     ) -> None:
         tuples = terms.tuples
         self.c, self.lifts = nearest(terms.c), lifts
@@ -582,7 +582,7 @@ def _with(constants: Logs, moments: Logs) -> Logs:
 
 
 @np.errstate(over="ignore", under="ignore", divide="ignore")  # infinite: nothing is proved
-def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
+def search(terms: DirectTerms, near: DirectPoint | None = None) -> DirectPoint | None:
     """Return nearly the best parameters, in floating point, or None if there are none.
 
     With ``near``, the best parameters for a similar c, only those close to it are tried.
@@ -590,7 +590,7 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     at = terms.tuples.setting
     if near is None:
         degrees = [d for d in _DEGREES if at.cutoff >= d + 2]
-        look = _Search(terms, degrees, (0, 1, 2), _ROOMS[0])
+        look = _DirectSearch(terms, degrees, (0, 1, 2), _ROOMS[0])
         low = min(max(0.01, 3 * math.exp(look.totals[2] / 2)), _TALLEST / 4)
         heights = low * (_TALLEST / low) ** _GRID[0]
         value, d, place = min(look.best(d, heights, *_GRID[1:]) for d in degrees)
@@ -599,7 +599,7 @@ def search(terms: Terms, near: DirectPoint | None = None) -> DirectPoint | None:
     else:
         d, place = near.d, (near.h1, math.sqrt(near.h2), near.y, near.part)
         room = (1 - near.part) * nearest(_main_at(d, place))
-        look = _Search(terms, [d], [near.lifted], math.log(room) + _ROOMS[1])
+        look = _DirectSearch(terms, [d], [near.lifted], math.log(room) + _ROOMS[1])
     for _ in range(3):
         h1, x, y, part = place
         value, _, nearer = look.best(
@@ -637,7 +637,7 @@ def best(
     at = tuples(n, q, m, highest)
     if at is None or not c > 0:
         return None
-    terms = Terms.of(at, discrete_laplace(q, rate, sensitivity), c)
+    terms = DirectTerms.of(at, discrete_laplace(q, rate, sensitivity), c)
     point = search(terms, near)
     return None if point is None else bound(terms, point)
 

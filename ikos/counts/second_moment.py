@@ -148,7 +148,7 @@ def _connected(part: LargestComponent, graph: ShareGraph) -> tuple[mpfr, ...]:
 
 
 def _sharp(n: int, graph: ShareGraph) -> bool:
-    """Return whether the terms that the theorem for any n leaves out exceed 2^-30 of the bound.
+    """Return whether the theorem for any n leaves out terms of at most 2^-30 of the bound.
 
     It leaves out that the largest component is connected, but for users who are alone.
     """

@@ -345,11 +345,8 @@ class Shares(Transport):
             return part
         (rows,) = part
         each = rows if self.trust.single else rows[:, np.newaxis]
-        options: dict[str, Any] = {
-            "shuffler": "single",
-            "order": of.get("order", "sorted"),
-            "rng": rng,
-        }
+        options: dict[str, Any] = {"shuffler": "single", "rng": rng}
+        options["order"] = of.get("order", "sorted")
         mixed = (pack(np.moveaxis(each, 1, 0)[..., block], self.group) for block in self.blocks)
         return tuple(shuffle(messages, **options)[0] for messages in mixed)
 

@@ -228,12 +228,13 @@ def test_private_counts_are_minimal_and_keep_to_the_budget(name, shuffler, clear
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "shuffler", "clear"), [case for case in CASES if case[0] in ("best", "higher_moments")]
-)
+@pytest.mark.parametrize(("name", "shuffler", "clear"), CASES[:12])
 @BUDGETS
 @settings(max_examples=8)
 def test_so_are_those_of_private_sums_alone(name, shuffler, clear, **budget):
+    assert name in ("best", "direct_comparison", "higher_moments")
+    if name == "direct_comparison":  # by which no number of messages proves any smaller one
+        budget["delta"] = max(budget["delta"], 1e-50)
     check_private_count(name, shuffler, clear, **budget)
 
 

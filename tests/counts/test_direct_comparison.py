@@ -28,8 +28,8 @@ from ikos.counts.direct_comparison import (
     DirectBound,
     DirectPoint,
     DirectPrivacy,
-    Noise,
-    Terms,
+    DirectTerms,
+    RevealedNoise,
     Tuples,
     best,
     bound,
@@ -53,11 +53,11 @@ def spent(epsilon: Fraction, reserve: Fraction) -> tuple[mpfr, Fraction]:
 
 def terms_of(
     n: int, bits: int, m: int, precision: int, reserve: Fraction, epsilon: Fraction = Fraction(1)
-) -> Terms:
+) -> DirectTerms:
     c, noise = spent(epsilon, reserve)
     known = tuples(n, 2**bits, m)
     assert known is not None
-    return Terms.of(known, discrete_laplace(2**bits, noise / precision, precision), c)
+    return DirectTerms.of(known, discrete_laplace(2**bits, noise / precision, precision), c)
 
 
 def digits(value: mpfr, count: int = 6) -> float:
@@ -167,7 +167,7 @@ def test_terms_are_verified_independently(n, q, m, precision, reserve):
     c, level = spent(Fraction(1), reserve)
     noise, known = discrete_laplace(q, level / precision, precision), tuples(n, q, m)
     assert known is not None
-    terms = Terms.of(known, noise, c)
+    terms = DirectTerms.of(known, noise, c)
     with precisely():
         balls = NoiseBalls.of(q, level / precision, precision)
         for point in POINTS:
@@ -385,7 +385,7 @@ def sizes(n: int, m: int, rate: float, c: float, a: int, d: int) -> Sizes:
     )  # fmt: skip
 
 
-def noise_and_tuples(n: int, m: int, rate: float, shift: int) -> tuple[Noise, Tuples]:
+def noise_and_tuples(n: int, m: int, rate: float, shift: int) -> tuple[RevealedNoise, Tuples]:
     known = tuples(n, 2, m)
     assert known is not None
     return discrete_laplace(2, Fraction(rate), shift), known
@@ -404,7 +404,7 @@ def test_every_term_is_above_its_true_value(n: int, m: int) -> None:
         (2.0, 0.3, 1, -1),
     ]:
         noise, known = noise_and_tuples(n, m, rate, p)
-        terms, d = Terms.of(known, noise, mpfr(c)), 2
+        terms, d = DirectTerms.of(known, noise, mpfr(c)), 2
         true = sizes(n, m, rate, c, a, d)
         assert true.unbiased < 1e-12  # E[f(u_i, v) E] = E f(u_i, v)
         for lifted in (0, 1, 2):
@@ -449,7 +449,7 @@ def test_main_part_is_above_its_bound(seed: int) -> None:
     random = np.random.default_rng(seed)
     known = tuples(10**4, 2**21, 3)
     assert known is not None
-    terms = Terms.of(known, discrete_laplace(2**21, Fraction(1, 100), 100), mpfr(0.04))
+    terms = DirectTerms.of(known, discrete_laplace(2**21, Fraction(1, 100), 100), mpfr(0.04))
     for _ in range(200):
         d = int(random.choice([2, 3, 4, 6]))
         eps = random.normal(0, random.uniform(0.01, 0.1), 40) + random.uniform(-0.03, 0.03)
