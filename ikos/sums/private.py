@@ -314,7 +314,7 @@ class PrivateSum(_Private):
         if precision is None:
             precision = default_precision(budget, recipe.noise_users(users))
         encoding = Encoding(bounds, whole, None, precision=checked_precision(precision))
-        need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
+        need = Need(users, bounds, budget, allowed, encoding.shift(1), 1, scalar=True)
         self._size(recipe, need, bounds, encoding, modulus)
 
     @property
@@ -436,7 +436,7 @@ class PrivateVectorSum(_Private):
         d = domain.dimension
 
         def need(encoding: Encoding) -> Need:
-            return Need(users, budget, allowed, encoding.shift(d), times, scalar=False)
+            return Need(users, domain, budget, allowed, encoding.shift(d), times, scalar=False)
 
         def signal(encoding: Encoding) -> float:
             ideal = recipe.largest_noise(replace(need(encoding), drawn=False))
