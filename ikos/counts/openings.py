@@ -13,9 +13,7 @@ import gmpy2
 from ikos.counts.types import MessageCount
 from ikos.counts.vectors import Layout
 from ikos.numeric.rounding import UP, float_down, rounding
-
-SCALAR_BYTES, POINT_BYTES = 32, 33
-"""Lengths of a scalar, and of a point of the curve."""
+from ikos.verified.statements import POINT_BYTES, SCALAR_BYTES
 
 ADDED = "openings shared among parties of which one is honest, docs/verified-sums.md, Theorem 5"
 SHUFFLED = "commitments as clear shares, docs/verified-sums.md, Theorem 2"

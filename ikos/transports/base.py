@@ -73,7 +73,7 @@ def joined(parts: Sequence[Part]) -> Part:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What lets others check a verified sum: reports, in order of ids, and the opening of their sum.
+    """What lets others check a verified sum: its reports, and the opening of their product.
 
     ``public`` has a row of bytes for each report: its commitments and its proof.
     """
@@ -291,8 +291,8 @@ class Need:
     """The requirements of a private sum; the budget is for all ``releases`` about the same users.
 
     ``shift`` bounds the shift of one sum by replacing one user's value of the ``domain``. If users
-    hold numbers, ``scalar``, the noise of shares has pure differential privacy. To find an encoding,
-    it need not be ``drawn``.
+    hold numbers, ``scalar``, the noise of shares has pure differential privacy. To find an
+    encoding, it need not be ``drawn``.
     """
 
     users: Participation

@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
@@ -29,12 +29,9 @@ from numpy.typing import NDArray
 
 from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.counts import MessageCount
-from ikos.counts.openings import POINT_BYTES, SCALAR_BYTES, OpeningsLayout
+from ikos.counts.openings import OpeningsLayout
 from ikos.counts.types import MAX_SIGMA
-from ikos.data.domains import Box, Categories
-from ikos.data.encoding import Encoding
-from ikos.data.reading import BlockEncoder, Inputs, Participation, Reader
-from ikos.noise.base import UsersNoise
+from ikos.data.reading import Inputs, Participation, Reader
 from ikos.primitives.concurrency import Interrupted, cores, spread
 from ikos.primitives.modular import Integers, Zq
 from ikos.primitives.randomness import RandomSource
@@ -42,7 +39,6 @@ from ikos.primitives.sharing import split
 from ikos.results.conditions import Condition, Kind, present
 from ikos.transports.base import (
     Evidence,
-    Need,
     Part,
     Recipe,
     Reports,
@@ -52,7 +48,14 @@ from ikos.transports.base import (
     Work,
     drawn_ids,
 )
-from ikos.verified.statements import ORDER, Statement, bounded, one_hot, proof_bytes
+from ikos.verified.statements import (
+    ORDER,
+    POINT_BYTES,
+    SCALAR_BYTES,
+    Statement,
+    bounded,
+    one_hot,
+)
 
 if TYPE_CHECKING:
     from ikos.verified.proofs import Proofs
@@ -114,6 +117,25 @@ class Valid:
         return {"dimension": self.dimension, "largest": self.largest, "one_hot": one_hot}
 
 
+def valid_sums(users: Participation, dimension: int | None, q: int, upper: int | None) -> Valid:
+    """Return the values of a secure sum, in {0..upper}."""
+    if upper is None:
+        raise InvalidType("upper", "must be given with verified sums: they are not modulo q")
+    if q != ORDER:
+        raise InvalidValue("q", f"must not be given with verified sums, got {quote(q)}")
+    return _summable(users, Valid(dimension or 1, upper))
+
+
+def _summable(users: Participation, valid: Valid) -> Valid:
+    """Refuse values whose sums exceed int64."""
+    if users.n * valid.largest >= LARGEST_SUM:
+        raise InvalidValue(
+            "n", f"times the largest value must be below 2^62 with verified sums, got {users.n} "
+            f"times {quote(valid.largest)}"
+        )  # fmt: skip
+    return valid
+
+
 @dataclass(frozen=True, eq=False)
 class VerifiedView:
     """The analyzer's view: reports, each with commitments and a proof, and parties' releases."""
@@ -130,10 +152,10 @@ class Commitments(Transport):
 
     users: Participation
     valid: Valid
-    layout: OpeningsLayout  # type: ignore[assignment]
+    layout: OpeningsLayout
     assumptions: tuple[Condition, ...] = ()
+    q: int = field(default=ORDER, init=False)
 
-    q: ClassVar[int] = ORDER
     bound: ClassVar[bool] = True
     verified: ClassVar[bool] = True
     ring: ClassVar[Integers] = Integers()
@@ -178,7 +200,7 @@ class Commitments(Transport):
     @cached_property
     def public_bytes(self) -> tuple[int, int]:
         """Lengths of a report's commitments and of its proof."""
-        return (self.openers + 1) * POINT_BYTES, proof_bytes(self.valid.statement)
+        return (self.openers + 1) * POINT_BYTES, self.valid.statement.proof_bytes
 
     # The clients
 
@@ -212,22 +234,14 @@ class Commitments(Transport):
 
     def share(self, inputs: Inputs, rng: RandomSource, context: bytes = b"") -> Reports:
         """Return all users' reports."""
-        made, users = list[Reports](), 0
-        for elements, source in self._blocks(inputs, rng):
-            users += len(elements)
-            made.append(self._reports(elements, source, context))
-        inputs.reader.users.check("x", users)
-        parts = zip(*(reports.parts for reports in made), strict=True)
-        ids = tuple(id for reports in made for id in reports.ids)
-        return Reports(ids, tuple(tuple(map(np.concatenate, zip(*part, strict=True))) for part in parts))
-
-    def _blocks(
-        self, inputs: Inputs, rng: RandomSource
-    ) -> Iterator[tuple[NDArray[Any], RandomSource]]:
-        """Yield the elements of some users at a time, with the source of their commitments."""
-        encode, secrets = BlockEncoder(inputs.reader, rng.streams()), rng.streams()
+        streams, made = rng.streams(), list[Reports]()
         for block, values in enumerate(inputs.blocks(USERS_PER_BLOCK)):
-            yield encode(values, block), secrets(block)
+            made.append(self.report(inputs.reader, values, streams(block), context))
+        ids = tuple(id for reports in made for id in reports.ids)
+        inputs.reader.users.check("x", len(ids))
+        parts = zip(*(reports.parts for reports in made), strict=True)
+        joint = (tuple(map(np.concatenate, zip(*part, strict=True))) for part in parts)
+        return Reports(ids, tuple(joint))
 
     # The parties
 
@@ -248,10 +262,12 @@ class Commitments(Transport):
         receipts: Rows | None = None,
     ) -> list[int]:
         """Return the places of reports whose proofs the analyzer refuses."""
-        if party:
-            return []
+        return [] if party else self._false(part[0], ids, context)
+
+    def _false(self, public: Rows, ids: Sequence[bytes], context: bytes) -> list[int]:
+        """Return the places of reports with a false proof."""
         size, _ = self.public_bytes
-        rows = map(np.ndarray.tobytes, part[0])
+        rows = map(np.ndarray.tobytes, public)
         reports = [(id, row[:size], row[size:]) for id, row in zip(ids, rows, strict=True)]
         return self.proofs(context).refused(reports)
 
@@ -269,12 +285,12 @@ class Commitments(Transport):
         for party, part in enumerate(shares.parts):
             self.check(party, part)
         ids, receipts = shares.ids, self.receipts(shares.parts[0])
-        of = {"ids": ids, "context": context, "receipts": receipts}
+        of: dict[str, Any] = {"ids": ids, "context": context, "receipts": receipts}
         bad = {i for j, part in enumerate(shares.parts) for i in self.refused(j, part, **of)}
         kept = sorted(set(range(len(ids))) - bad)
         rest = tuple(tuple(rows[kept] for rows in part) for part in shares.parts)
         valid = Reports(tuple(ids[i] for i in kept), rest)
-        view = super().shuffle(valid, rng, order, users, context)
+        view: VerifiedView = super().shuffle(valid, rng, order, users, context)
         return replace(view, refused=tuple(ids[i] for i in sorted(bad)))
 
     def view(self, released: Sequence[Any]) -> VerifiedView:
@@ -324,11 +340,12 @@ class Commitments(Transport):
         self, inputs: Inputs, rng: RandomSource, context: bytes = b"", **work: Unpack[Work]
     ) -> Totals:
         """Play all users and parties: every proof is made, and verified."""
-        encode, secrets = BlockEncoder(inputs.reader, rng.streams()), rng.streams()
+        streams = rng.streams()
 
         def part(block: int, values: NDArray[Any]) -> tuple[tuple[bytes, ...], Rows, NDArray[Any]]:
-            ids, public, opened = self._committed(encode(values, block), secrets(block), context)
-            assert not self.refused(0, (public,), ids=ids, context=context)
+            elements = inputs.reader.elements(values, source := streams(block))
+            ids, public, opened = self._committed(elements, source, context)
+            assert not self._false(public, ids, context)
             return ids, public, self._kept(opened)
 
         ids: list[bytes] = []
@@ -485,7 +502,8 @@ class AddedOpenings(Commitments):
         return added(np.array(openings, dtype=object))
 
     def _kept(self, opened: NDArray[Any]) -> NDArray[Any]:
-        return opened.sum(axis=1, keepdims=True)
+        total: NDArray[Any] = opened.sum(axis=1, keepdims=True)
+        return total
 
     def _added(
         self, kept: NDArray[Any], rng: RandomSource, threads: int
@@ -536,6 +554,12 @@ class Verified(Recipe):
         del least
         return ORDER
 
+    def largest_noise(self, need: Any) -> Any:
+        raise NotImplementedError
+
+    def size(self, need: Any, encoding: Any, q: int) -> Any:
+        raise NotImplementedError
+
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> AddedOpenings:
@@ -544,6 +568,6 @@ class Verified(Recipe):
         return self._openings(users, valid_sums(users, dimension, q, upper))
 
     def _openings(self, users: Participation, valid: Valid) -> AddedOpenings:
-        proof = proof_bytes(valid.statement)
+        proof = valid.statement.proof_bytes
         layout = OpeningsLayout.added(self.relays, valid.dimension, proof)
         return AddedOpenings(users, valid, layout, self.assumptions)

@@ -30,7 +30,8 @@ from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
 from ikos.transports.base import Part, Recipe, Reports, ReportSet
 from ikos.transports.shares import Shares, Shuffled
-from ikos.transports.verified import ORDER, Commitments, Valid, VerifiedView, valid_sums
+from ikos.transports.verified import Commitments, Valid, VerifiedView, valid_sums
+from ikos.verified.statements import ORDER
 
 if TYPE_CHECKING:
     from ikos.verified.proofs import Proofs
@@ -208,6 +209,12 @@ class VerifiedShuffled(Recipe):
         del least
         return ORDER
 
+    def largest_noise(self, need: Any) -> Any:
+        raise NotImplementedError
+
+    def size(self, need: Any, encoding: Any, q: int) -> Any:
+        raise NotImplementedError
+
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> ShuffledOpenings:
@@ -237,7 +244,7 @@ class VerifiedShuffled(Recipe):
         shares = [keys] if coordinates is None else [keys, coordinates]
         layouts = tuple(one.layout for one in shares)
         layout = OpeningsLayout.shared(layouts, valid.statement.proof_bytes)
-        options = {"keys": keys, "coordinates": coordinates}
+        options: dict[str, Any] = {"keys": keys, "coordinates": coordinates}
         return ShuffledOpenings(users, valid, layout, self.shares.assumptions, **options)
 
 
