@@ -206,6 +206,9 @@ class _Private(Sum[SumResult]):
             guarantee=guarantee if rng is None else guarantee.of_run(rng),
             cost=replace(self._cost, users=users),
             error=self._error if users == self.n else self.error(users),
+            refused=totals.refused,
+            soundness=self.transport.soundness,
+            certificate=self.certificate(totals),
         )
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue, choice
+from ikos._validation import InvalidType, InvalidValue, choice, quote
 from ikos.counts import Layout, MessageCount, Remaining
 from ikos.data.domains import Domain
 from ikos.data.encoding import Encoding
@@ -148,6 +148,11 @@ class Transport(ABC):
     def group(self) -> Zq:
         """The group Z_q of each coordinate's sum."""
         return Zq(self.q)
+
+    @property
+    def order(self) -> str:
+        """The order of the group, as printed."""
+        return f"q={quote(self.q)}"
 
     @property
     def ring(self) -> Ring:

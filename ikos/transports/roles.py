@@ -62,19 +62,20 @@ class Party:
             raise InvalidType("id", f"must be bytes, got {type(id).__name__}")
         if len(id) != ID_BYTES:
             raise InvalidValue("id", f"must have {ID_BYTES} bytes, got {len(id)}")
-        if self._released is not None or self._verified:
-            raise InvalidValue("id", "must come before this party's only release, and verification")
+        if self._released is not None:
+            raise InvalidValue("id", "must come before this party's only release")
         self.transport.check(self.number, part)
         if any(len(rows) != 1 for rows in part):
             raise InvalidValue("part", "must hold the messages of one user")
         if not all(map(np.array_equal, self._parts.setdefault(id, part), part)):
             raise InvalidValue("id", "must not be reused for a different report")
+        self._verified = False
 
     def verify(self, receipts: Mapping[bytes, NDArray[np.uint8]]) -> frozenset[bytes]:
         """Refuse invalid reports, and those without one of the analyzer's receipts.
 
-        Call it once, after the last report, where the transport is ``verified``. Returns the ids of
-        the reports that are refused, and no longer here.
+        Call it after the last report, where the transport is ``verified``. Returns the ids of all
+        that were refused, and are no longer here.
         """
         here = sorted(self._parts.keys() & receipts.keys())
         bad = self._parts.keys() - receipts.keys()
@@ -85,7 +86,7 @@ class Party:
             bad |= {here[i] for i in self.transport.refused(self.number, parts, **of)}
         for id in bad:
             del self._parts[id]
-        self._verified, self.refused = True, frozenset(bad)
+        self._verified, self.refused = True, self.refused | bad
         return self.refused
 
     def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> PartyRelease:
@@ -115,22 +116,22 @@ class Party:
 class Analyzer(Party, Generic[_T]):
     """The analyzer of one sum, which chooses the set of reports and adds it up.
 
-    ``decode`` makes the result of totals.
+    ``decode`` makes the result of ``totals``, which it keeps.
     """
 
     decode: Callable[[Totals], _T] = field(kw_only=True)
+    totals: Totals | None = field(default=None, init=False)
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
-    _receipts: dict[bytes, NDArray[np.uint8]] = field(default_factory=dict, init=False)
 
     def receipts(self) -> dict[bytes, NDArray[np.uint8]]:
         """Refuse invalid reports; return what other parties `verify` the others with."""
-        if self._parts and not self._verified:
-            here = sorted(self._parts)
-            rows = self.transport.receipts(joined([self._parts[id] for id in here]))
-            self._receipts = dict(zip(here, rows, strict=True))
-            for id in self.verify(self._receipts):
-                del self._receipts[id]
-        return self._receipts
+        if not self._parts:
+            return {}
+        here = sorted(self._parts)
+        rows = self.transport.receipts(joined([self._parts[id] for id in here]))
+        receipts = dict(zip(here, rows, strict=True))
+        self.verify(receipts)
+        return {id: receipts[id] for id in self._parts}
 
     def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:
         """Return the set of the reports that all parties have; once."""
@@ -167,4 +168,5 @@ class Analyzer(Party, Generic[_T]):
         totals = self.transport.totals(self.transport.view(messages), self.context)
         if totals.users != len(self._chosen):
             raise InvalidValue("released", "must hold the messages of the set that was chosen")
-        return self.decode(replace(totals, refused=tuple(sorted(self.refused))))
+        self.totals = replace(totals, refused=tuple(sorted(self.refused)))
+        return self.decode(self.totals)

@@ -165,8 +165,8 @@ class Commitments(Transport):
 
     @property
     def order(self) -> str:
-        """The group, in words."""
-        return "the order of secp256k1"
+        """The group, as printed."""
+        return "secp256k1"
 
     @property
     def reach(self) -> float:
