@@ -39,8 +39,8 @@ from ikos.primitives.sharing import split
 from ikos.results.conditions import Condition, Kind, present
 from ikos.transports.base import (
     Evidence,
+    Need,
     Part,
-    Recipe,
     Reports,
     ReportSet,
     Totals,
@@ -48,6 +48,7 @@ from ikos.transports.base import (
     Work,
     drawn_ids,
 )
+from ikos.transports.bounded import BoundedRecipe
 from ikos.verified.statements import (
     ORDER,
     POINT_BYTES,
@@ -124,6 +125,21 @@ def valid_sums(users: Participation, dimension: int | None, q: int, upper: int |
     if q != ORDER:
         raise InvalidValue("q", f"must not be given with verified sums, got {quote(q)}")
     return _summable(users, Valid(dimension or 1, upper))
+
+
+def valid_values(need: Need, encoding: Encoding, noise: Noise, q: int) -> Valid:
+    """Return the values of a private sum with uniform noise of this width."""
+    if q != ORDER:
+        raise InvalidValue("modulus", f"must not be given with verified sums, got {quote(q)}")
+    domain, steps, width = need.domain, encoding.precision, int(noise.value)
+    one_hot = isinstance(domain, Categories)
+    if not isinstance(domain, (Bounds, Box, Categories)) or (one_hot and len(domain.sizes) > 1):
+        raise InvalidValue(
+            "domain", "must be numbers, a Box or Categories of one question with verified sums, "
+            f"got {quote(domain)}"
+        )  # fmt: skip
+    most = steps + width - 1
+    return _summable(need.users, Valid(domain.dimension, most, (steps, width) if one_hot else None))
 
 
 def _summable(users: Participation, valid: Valid) -> Valid:
@@ -512,7 +528,7 @@ class AddedOpenings(Commitments):
 
 
 @dataclass(frozen=True)
-class Verified(Recipe):
+class Verified(BoundedRecipe):
     """The options of verified sums with relays: the recipe of `AddedOpenings`.
 
     Parameters
@@ -554,20 +570,23 @@ class Verified(Recipe):
         del least
         return ORDER
 
-    def largest_noise(self, need: Any) -> Any:
-        raise NotImplementedError
-
-    def size(self, need: Any, encoding: Any, q: int) -> Any:
-        raise NotImplementedError
-
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> AddedOpenings:
         """Return the transport; nothing is lost, at any level."""
         number("sigma", sigma, above=0, high=MAX_SIGMA)
-        return self._openings(users, valid_sums(users, dimension, q, upper))
+        return self._transport(users, valid_sums(users, dimension, q, upper))
 
-    def _openings(self, users: Participation, valid: Valid) -> AddedOpenings:
+    def size(
+        self, need: Need, encoding: Encoding, q: int
+    ) -> tuple[AddedOpenings, PlacedNoise, float]:
+        """Return the transport, the noise, and its delta: nothing is lost beside it."""
+        placed = self.largest_noise(need)
+        transport = self._transport(need.users, valid_values(need, encoding, placed.noise, q))
+        return transport, placed, placed.noise.delta
+
+    def _transport(self, users: Participation, valid: Valid) -> AddedOpenings:
+        """Return the transport of valid values."""
         proof = valid.statement.proof_bytes
         layout = OpeningsLayout.added(self.relays, valid.dimension, proof)
         return AddedOpenings(users, valid, layout, self.assumptions)
