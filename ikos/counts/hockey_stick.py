@@ -125,6 +125,22 @@ def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
     return Divergences(difference, excess)
 
 
+def any_noise(q: int, graph: ShareGraph, n: int, sums: int) -> Divergences:
+    """Return upper bounds for several sums with any noise.
+
+    The view is compared with one that is drawn given the noisy sums: docs/skellam.md, "Without a
+    clear share", which holds with one as well, and with 1 for the probability that noises agree.
+    """
+    excess = _INFINITE if n > 1 else _ZERO
+    if n > 1 and applies(n, graph):
+        excess = largest_component(n, q, graph).excess()
+    if n > 1 and graph.hiding and n <= LONGEST_RECURSION:
+        excess = min(excess, enclosed(n, q, graph).excess[n])
+    with rounding(UP):
+        whole = gmpy2.expm1(sums * gmpy2.log1p(excess))
+        return Divergences(whole / 2, whole)
+
+
 def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJumps) -> mpfr:
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 
