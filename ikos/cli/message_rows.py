@@ -79,8 +79,8 @@ class MessagesRequest(DomainRequest):
     )  # fmt: skip
     relays: int | None = from_option(
         type=Whole(1), show_default="no verified sums",
-        help="Number of relays: also list verified sums of the same values, which relays add up, or "
-        "shufflers mix.",
+        help="Number of relays: also list verified sums of the same values, which relays add up "
+        "or shufflers mix.",
     )  # fmt: skip
     plot: Path | None = from_option(
         help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file. Needs "
@@ -104,8 +104,8 @@ class MessagesRequest(DomainRequest):
         asked = [name for name, value in secure.items() if value is not None]
         if len(asked) == 2:
             raise click.UsageError("--sigma and --messages cannot be combined")
-        for name, value in {"helpers": self.helpers, "relays": self.relays}.items():
-            if self.messages and value:
+        for name, parties in {"helpers": self.helpers, "relays": self.relays}.items():
+            if self.messages and parties:
                 raise click.UsageError(f"--{name} and --messages cannot be combined")
         for name, value in private.items():
             if asked and value is not None:

@@ -96,7 +96,7 @@ COLUMNS = [
     Field("influence", "greatest distance by which one user can move a verified sum; else null",
           "influence", partial(at_least, digits=4)),
     Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
-    Field("servers", "number of servers: the analyzer, and the fewest shufflers, the helpers or the "
+    Field("servers", "number of servers: the analyzer, and the fewest shufflers, helpers or "
           "relays",
           "servers"),
     Field("trusted", "who must be trusted, with what", "who is trusted with what"),

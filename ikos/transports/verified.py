@@ -31,7 +31,10 @@ from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.counts import MessageCount
 from ikos.counts.openings import OpeningsLayout
 from ikos.counts.types import MAX_SIGMA
+from ikos.data.domains import Bounds, Box, Categories
+from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader
+from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Interrupted, cores, spread
 from ikos.primitives.modular import Integers, Zq
 from ikos.primitives.randomness import RandomSource
@@ -132,14 +135,14 @@ def valid_values(need: Need, encoding: Encoding, noise: Noise, q: int) -> Valid:
     if q != ORDER:
         raise InvalidValue("modulus", f"must not be given with verified sums, got {quote(q)}")
     domain, steps, width = need.domain, encoding.precision, int(noise.value)
-    one_hot = isinstance(domain, Categories)
-    if not isinstance(domain, (Bounds, Box, Categories)) or (one_hot and len(domain.sizes) > 1):
+    classes = isinstance(domain, Categories) and len(domain.sizes) == 1
+    if not (classes or isinstance(domain, (Bounds, Box))):
         raise InvalidValue(
             "domain", "must be numbers, a Box or Categories of one question with verified sums, "
             f"got {quote(domain)}"
         )  # fmt: skip
-    most = steps + width - 1
-    return _summable(need.users, Valid(domain.dimension, most, (steps, width) if one_hot else None))
+    one_hot = (steps, width) if classes else None
+    return _summable(need.users, Valid(domain.dimension, steps + width - 1, one_hot))
 
 
 def _summable(users: Participation, valid: Valid) -> Valid:
