@@ -124,7 +124,7 @@ def composed_delta(
     '8.8e-11'
     """
     eps = number("epsilon", epsilon, low=0)
-    if integer("coordinates", coordinates, low=1) == 1:
+    if integer("coordinates", coordinates, low=1) == 1 or steps > users * (width - 1):
         return uniform_delta(users, width, steps, eps)
     unit, losses = _losses(users, width, steps)
     return losses.power(coordinates).divergence(unit, eps)

@@ -35,8 +35,8 @@ DEFAULT_WIDTH = 16
 class UniformNoise(Noise):
     """The sum of uniform integers of {0..width-1}, one of each of ``users``, in steps.
 
-    The sum of values and noise is larger than that of values by ``users`` (width - 1) / 2, on
-    average. ``delta`` is proved for ``users`` honest ones, whoever else adds noise, rounded up.
+    It is not centred: a share has a mean of (width - 1) / 2. ``delta`` is proved for ``users``
+    honest ones, whoever else adds noise, rounded up.
     """
 
     width: int
@@ -51,6 +51,11 @@ class UniformNoise(Noise):
     def value(self) -> Fraction:
         """The width."""
         return Fraction(self.width)
+
+    @property
+    def mean(self) -> Fraction:
+        """(width - 1) / 2."""
+        return Fraction(self.width - 1, 2)
 
     def shares(
         self, size: int, parties: int, rng: RandomSource
