@@ -131,10 +131,13 @@ def any_noise(q: int, graph: ShareGraph, n: int, sums: int) -> Divergences:
     The view is compared with one that is drawn given the noisy sums: docs/skellam.md, "Without a
     clear share", which holds with one as well, and with 1 for the probability that noises agree.
     """
-    excess = _INFINITE if n > 1 else _ZERO
+    excess, settled = (_ZERO, True) if n == 1 else (_INFINITE, False)
     if n > 1 and applies(n, graph):
-        excess = largest_component(n, q, graph).excess()
-    if n > 1 and graph.hiding and n <= LONGEST_RECURSION:
+        part = largest_component(n, q, graph)
+        excess = part.excess()
+        with rounding(UP):  # the recursion could gain next to nothing
+            settled = part.negligible and part.remainder <= excess * mpfr(2) ** -30
+    if not settled and graph.hiding and n <= LONGEST_RECURSION:
         excess = min(excess, enclosed(n, q, graph).excess[n])
     with rounding(UP):
         whole = gmpy2.expm1(sums * gmpy2.log1p(excess))

@@ -27,9 +27,6 @@ from ikos.primitives.randomness import RandomSource
 
 MAX_WIDTH = 1 << 53
 
-DEFAULT_WIDTH = 16
-"""Width at which rounding of real values adds 1 % to the variance of the noise."""
-
 
 @dataclass(frozen=True)
 class UniformNoise(Noise):

@@ -221,6 +221,7 @@ class _Private(Sum[SumResult]):
         lines = [
             self._title,
             f"error     {grouped(at_least(error, 4))} ({which}root mean square, at most)",
+            *self.transport.influence_lines(self.encoding.step),
             *(f"beware    {warning}" for warning in noise_warnings(self.domain, self.n, error)),
             *footer(self.guarantee, str(self.cost()), self.n),
         ]

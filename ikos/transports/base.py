@@ -185,6 +185,11 @@ class Transport(ABC):
         """
         return floating(Fraction(self.group.q - 1)) * math.sqrt(self.dimension)
 
+    def influence_lines(self, step: float) -> tuple[str, ...]:
+        """Return how far one user can move the sum, as printed, where that is bounded."""
+        del step
+        return ()
+
     @property
     def messages(self) -> MessageCount:
         """Messages per user for a block, and their proved guarantee."""

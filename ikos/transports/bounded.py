@@ -9,8 +9,14 @@ from ikos._validation import InvalidValue, integer, quote
 from ikos.data.domains import Coordinates
 from ikos.data.encoding import MAX_PRECISION, Encoding
 from ikos.noise.base import UsersNoise
-from ikos.noise.uniform_noise import DEFAULT_WIDTH, UniformNoise, most_steps
+from ikos.noise.uniform_noise import UniformNoise, most_steps
 from ikos.transports.base import Need, Recipe
+
+WIDTHS = (2, 4, 8, 16)
+"""Default widths: powers of two, which need no rejections."""
+
+WORTHWHILE = 1.05**2
+"""Least ratio of variances at which a larger width is worth its bits."""
 
 
 class BoundedRecipe(Recipe):
@@ -33,15 +39,19 @@ class BoundedRecipe(Recipe):
         """Return the encoding with a given precision, or that of the default precision.
 
         Integers are not rounded, but multiplied. The default is the largest precision for which a
-        width of 16 is enough, of integers a width of 2, a fair coin: its range is the smallest for
-        its variance, and next to that of rounding it would be as small.
+        width is enough: of reals 16, next to which the variance of rounding is small; of vectors of
+        integers 2, a fair coin, which takes the fewest bits; and of integers the smallest with
+        which the error is within 5 % of the least.
         """
         unit = known.bounds.whole_steps() if known.exact else 1
         if precision is None:
-            wanted, width = need(Encoding(**vars(known), precision=unit)), DEFAULT_WIDTH
+            wanted = need(Encoding(**vars(known), precision=unit))
             budget = wanted.epsilon, self.noise_delta(wanted), wanted.shift.moved * wanted.releases
-            steps = most_steps(wanted.users.least, 2 if known.exact else width, *budget, unit)
-            return Encoding(**vars(known), precision=max(unit, steps))
+            widths = WIDTHS[-1:] if not known.exact else WIDTHS if wanted.scalar else WIDTHS[:1]
+            tried = {w: most_steps(wanted.users.least, w, *budget, unit) for w in widths}
+            error = {w: (w * w - 1) / max(steps, 1e-9) ** 2 for w, steps in tried.items()}
+            width = next(w for w in widths if error[w] <= WORTHWHILE * min(error.values()))
+            return Encoding(**vars(known), precision=max(unit, tried[width]))
         steps = integer("precision", precision, low=1, high=MAX_PRECISION)
         if steps % unit:
             raise InvalidValue(

@@ -40,6 +40,7 @@ from ikos.primitives.modular import Integers, Zq
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import split
 from ikos.results.conditions import Condition, Kind, present
+from ikos.results.text import at_least, grouped
 from ikos.transports.base import (
     Evidence,
     Need,
@@ -112,6 +113,14 @@ class Valid:
             return self.largest * math.sqrt(self.dimension)
         noise = self.largest - self.one_hot[0]
         return math.hypot(*[self.largest] * 2, *[noise] * (self.dimension - 2))
+
+    @property
+    def reach_l1(self) -> int:
+        """Greatest distance of two valid values in the 1-norm, in steps."""
+        if self.one_hot is None:
+            return self.largest * self.dimension
+        steps, width = self.one_hot
+        return 2 * steps + self.dimension * (width - 1)
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -191,6 +200,14 @@ class Commitments(Transport):
     def reach(self) -> float:
         """Greatest Euclidean distance by which one user's valid messages move the sum, in steps."""
         return self.valid.reach
+
+    def influence_lines(self, step: float) -> tuple[str, ...]:
+        """Return how far one user can move the sum, as printed, for a step in the data's units."""
+        whole, l1 = (
+            grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1)
+        )
+        norms = f" in Euclidean norm, {l1} in 1-norm" if self.dimension > 1 else ""
+        return (f"influence {whole}{norms} (of one user on the sum, at most)",)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

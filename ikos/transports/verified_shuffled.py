@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 from ikos._validation import InvalidValue, number
 from ikos.accounting.uniform_noise import composed_delta
 from ikos.counts import MessageCount
+from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import Divergences, any_noise, least_relative
 from ikos.counts.openings import OpeningsLayout, level_together
-from ikos.counts.types import MAX_MESSAGES, MAX_SIGMA, Trust
+from ikos.counts.types import MAX_MESSAGES, MAX_SIGMA, Budget, Trust
 from ikos.data.domains import Residues, ResidueVectors
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Participation, Reader
@@ -248,7 +249,8 @@ class VerifiedShuffled(BoundedRecipe):
         valid = valid_values(need, encoding, placed.noise, q)
         trust = Trust.of(users.n, min_honest=users.least, **self.shares.trusted())
         hiding, given = _Hiding(need, encoding.precision, placed.noise, trust), self.shares.messages
-        none = gmpy2.mpfr(0)
+        none, budget = gmpy2.mpfr(0), Budget(Fraction(0), need.delta * HIDING, Fraction(0), 1)
+        scheme_options = {"analysis": "second_moment", **self.shares.trusted()}
 
         def fewest(order: int, sums: int, others: gmpy2.mpfr, copies: int = 1) -> Shares:
             """Return the fewest messages with which these shares and others hide any noise."""
@@ -256,7 +258,9 @@ class VerifiedShuffled(BoundedRecipe):
             def enough(m: int) -> bool:
                 return hiding.delta(others, *[hiding.excess(m, order, sums)] * copies) <= need.delta
 
-            m = given or smallest(enough, 24, most=MAX_MESSAGES) + trust.corrupt_shufflers
+            scheme = checked_scheme(users.n, order, users.least, **scheme_options)
+            guess = scheme.analysis.guess(scheme, budget)
+            m = given or smallest(enough, guess, most=MAX_MESSAGES) + trust.corrupt_shufflers
             vector = None if order == ORDER else sums
             return replace(self.shares, messages=m).secure(users, vector, order, None, 1)
 
