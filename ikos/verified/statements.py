@@ -63,6 +63,11 @@ class Statement:
         """The number of committed values."""
         return len(self.outputs)
 
+    @property
+    def size(self) -> int:
+        """The number of wires."""
+        return self.free + len(self.derived)
+
     def wires(self, free: Sequence[int], scale: int) -> list[int]:
         """Return all wires for values of the free ones, with constants times ``scale``."""
         return [*free, *(form.at(free, scale) for form in self.derived)]

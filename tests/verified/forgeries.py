@@ -259,6 +259,9 @@ def lies(kind: str) -> Iterator[Forgery]:
         yield Forgery(f"D {what}", (name, sent, encoding + proof[33:]))
         yield Forgery(f"a commitment {what}", (name, encoding + sent[33:], proof))
     yield Forgery("no commitment", (name, b"", proof))
+    if not statement.steps:
+        nothing = liar.proofs.prove([0] * statement.dimension, 0, [], name, bytes(32))
+        yield Forgery("no commitment to nothing", (name, b"", nothing))
     yield Forgery("the commitment twice", (name, sent + sent, proof))
     yield Forgery("one more commitment", (name, sent + second[1][:33], proof))
     yield Forgery("a commitment and a byte", (name, sent + b"\2", proof))

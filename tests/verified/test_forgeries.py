@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+from dataclasses import dataclass
 
 import pytest
 from verified import second
@@ -13,7 +14,7 @@ from ikos import InvalidValue
 from ikos.verified import group, proofs
 from ikos.verified.group import ORDER
 from ikos.verified.proofs import Proofs, proof_bytes
-from ikos.verified.statements import bounded, one_hot
+from ikos.verified.statements import Form, Statement, bounded, one_hot
 
 KINDS = list(SETTINGS)
 
@@ -208,3 +209,39 @@ def test_nonces_depend_on_all_that_is_proved():
     for length in (0, 16, 33):
         with pytest.raises(InvalidValue, match="fresh must be 32 bytes"):
             of.prove([4], 7, [C], b"id", bytes(length))
+
+
+def test_each_nonce_is_another():
+    """Two equal ones would give away a bit: f_j - f_k is then the challenge, or 0."""
+    of = Proofs(bounded(105), CONTEXT)
+    C = of.commit([90], 7)
+    proof = of.prove([90], 7, [C], b"id", bytes(32))
+    c = group.hash_scalar(proofs.PROOF, CONTEXT, b"id", C, proof[:99])
+    *f, z, link = group.scalars(proof[99:])
+    bits = of.statement.witness([90])
+    nonces = [(f_j - c * b_j) % ORDER for f_j, b_j in zip(f, bits, strict=True)]
+    nonces += [(link - c * 7) % ORDER, z * pow(c + 1, -1, ORDER) % ORDER]
+    assert len({*nonces}) == len(nonces)
+    assert min(nonces).bit_length() > 128
+
+
+@dataclass(frozen=True)
+class Bits(Statement):
+    """A statement whose values are bits: any forms may be of them."""
+
+    def witness(self, values):
+        return list(values)
+
+
+@pytest.mark.parametrize("bits", [[0, 0], [0, 1], [1, 0], [1, 1]])
+def test_any_affine_statement(bits):
+    """With constants in derived bits and in values: here exclusive bits, and 3 + 2b - 5d."""
+    statement = Bits(2, (Form(1, ((0, -1), (1, -1))),), (Form(3, ((0, 2), (2, -5))),), ())
+    of = Proofs(statement, CONTEXT)
+    derived = 1 - sum(bits)
+    y = 3 + 2 * bits[0] - 5 * derived
+    for off in (0, 3, -3, 5):
+        C = of.commit([y + off], 7)
+        proof = of.prove(bits, 7, [C], b"id", bytes(32))
+        valid = derived in (0, 1) and not off
+        assert of.refused([(b"id", C, proof)]) == [0] * (not valid)

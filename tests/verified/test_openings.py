@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ikos import InvalidValue
-from ikos.verified import group
+from ikos.verified import group, proofs
 from ikos.verified.group import ORDER
 from ikos.verified.proofs import Proofs
 from ikos.verified.statements import bounded
@@ -23,7 +23,10 @@ def made(of, n, seed=3):
 
 
 @pytest.mark.parametrize("dimension", [1, 3])
-def test_each_share_that_does_not_fit_is_named(dimension):
+@pytest.mark.parametrize("batch", [7, 1000])
+@pytest.mark.points(4)
+def test_each_share_that_does_not_fit_is_named(dimension, batch, monkeypatch):
+    monkeypatch.setattr(proofs, "_BATCH", batch)
     of = Proofs(bounded(5, dimension), b"context")
     n = 60
     points, values, blindings = made(of, n)
@@ -103,12 +106,12 @@ def test_logarithms_beyond_the_table(monkeypatch):
 def test_buckets_give_the_product_of_powers():
     """Of many points, against one product for each; with zeros, ones, the identity and inverses."""
     rng = random.Random(5)
-    for count in (0, 1, 64, 65, 300):
+    for count in (0, 1, 300, 301, 1000):
         points = [
             group.power_product([group.BASE], [rng.randrange(1, ORDER)]) for _ in range(count)
         ]
         exponents = [rng.randrange(1 << rng.choice([1, 8, 128, 256])) for _ in range(count)]
-        if count > 64:
+        if count > 300:
             points[3], exponents[4], exponents[5] = None, 0, 1
             points[7], exponents[7], exponents[8] = points[8], ORDER - 5, 5  # they cancel
             points[9:40], exponents[9:40] = [points[9]] * 31, [exponents[9]] * 31
