@@ -17,11 +17,11 @@ from coincurve import PublicKey
 
 from ikos._validation import InvalidValue
 from ikos.verified.statements import ORDER as ORDER
+from ikos.verified.statements import POINT_BYTES as POINT_BYTES
+from ikos.verified.statements import SCALAR_BYTES as SCALAR_BYTES
 
 Point = PublicKey
 
-POINT_BYTES = 33
-SCALAR_BYTES = 32
 BASE = Point.from_secret(b"\1")
 """The generator of the curve's standard."""
 

@@ -25,18 +25,6 @@ _BATCH = 2000  # reports held decoded at once, in about 3 kB each
 _T = TypeVar("_T")
 
 
-def proof_bytes(statement: Statement) -> int:
-    """Return the length of a proof: three points, and the free bits and two more as scalars.
-
-    Examples
-    --------
-    >>> from ikos.verified.statements import bounded
-    >>> proof_bytes(bounded(105))
-    387
-    """
-    return 3 * group.POINT_BYTES + (statement.free + 2) * group.SCALAR_BYTES
-
-
 _Read = tuple[list[group.Point | None], int, list[int], int, int]
 """A report as read: D, A, C, B, the challenge, and the answers for the wires, k and h."""
 
@@ -192,7 +180,7 @@ class Proofs:
     def _read(self, id: bytes, commitments: bytes, proof: bytes) -> _Read:
         """Return a report as read; a ValueError if it is malformed."""
         size = group.POINT_BYTES
-        if not commitments or len(proof) != proof_bytes(self.statement):
+        if not commitments or len(proof) != self.statement.proof_bytes:
             raise ValueError
         starts = range(0, len(commitments), size)
         parts = [group.decode(commitments[at : at + size]) for at in starts]

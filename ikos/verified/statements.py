@@ -16,6 +16,9 @@ from ikos._validation import InvalidValue, integer
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 """The order of secp256k1, a prime: commitments, openings and proofs are computed modulo it."""
 
+POINT_BYTES, SCALAR_BYTES = 33, 32
+"""Lengths of a point, compressed, and of a scalar."""
+
 MAX_BITS = 500
 """Most free bits of a statement: a proof has 32 bytes and costs two products for each."""
 
@@ -67,6 +70,17 @@ class Statement:
     def size(self) -> int:
         """The number of wires."""
         return self.free + len(self.derived)
+
+    @property
+    def proof_bytes(self) -> int:
+        """Length of a proof: three points, and the free bits and two more as scalars.
+
+        Examples
+        --------
+        >>> bounded(105).proof_bytes
+        387
+        """
+        return 3 * POINT_BYTES + (self.free + 2) * SCALAR_BYTES
 
     def wires(self, free: Sequence[int], scale: int) -> list[int]:
         """Return all wires for values of the free ones, with constants times ``scale``."""

@@ -6,7 +6,7 @@ import pytest
 
 from ikos import InvalidType, InvalidValue
 from ikos.verified import group
-from ikos.verified.proofs import Proofs, proof_bytes
+from ikos.verified.proofs import Proofs
 from ikos.verified.statements import MAX_BITS, ORDER, bounded, one_hot, weights
 
 C47 = "0231c38acd884a6a074cf9c6ad03aa90014335ed9fa42bb4b35b3ef2a11fc67ff0"
@@ -45,8 +45,8 @@ def test_weights_make_exactly_the_range(largest):
 
 
 def test_sizes():
-    assert proof_bytes(bounded(105)) == 387
-    assert proof_bytes(one_hot(50, 90, 2)) == 99 + 32 * (99 + 2)
+    assert bounded(105).proof_bytes == 387
+    assert one_hot(50, 90, 2).proof_bytes == 99 + 32 * (99 + 2)
 
 
 def test_the_challenge_is_injective_in_its_parts():

@@ -13,7 +13,7 @@ from verified.forgeries import CONTEXT, SETTINGS, Liar, base, cancelling, lies
 from ikos import InvalidValue
 from ikos.verified import group, proofs
 from ikos.verified.group import ORDER
-from ikos.verified.proofs import Proofs, proof_bytes
+from ikos.verified.proofs import Proofs
 from ikos.verified.statements import Form, Statement, bounded, one_hot
 
 KINDS = list(SETTINGS)
@@ -81,7 +81,7 @@ def test_each_flipped_byte(kind):
             changed = bytearray(report[field])
             changed[place] ^= 1 << place % 8
             flipped.append((*report[:field], bytes(changed), *report[field + 1 :]))
-    assert len(flipped) == 16 + 33 * liar.parts + proof_bytes(liar.statement)
+    assert len(flipped) == 16 + 33 * liar.parts + liar.statement.proof_bytes
     assert liar.proofs.refused([report, *flipped]) == [*range(1, len(flipped) + 1)]
     assert not any(agreed(liar, one) for one in flipped[::7])
 

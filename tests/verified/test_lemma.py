@@ -11,11 +11,18 @@ from functools import cache
 import pytest
 from verified.toy import independent, one_coordinate
 
-from ikos.verified import proofs
+from ikos.verified import proofs, statements
 from ikos.verified.proofs import Proofs
 from ikos.verified.statements import Form, Statement, bounded, one_hot
 
 FRESH = bytes(32)
+
+
+def substitute(monkeypatch, group):
+    """Let proofs be of another group."""
+    monkeypatch.setattr(proofs, "group", group)
+    for name in ("POINT_BYTES", "SCALAR_BYTES"):
+        monkeypatch.setattr(statements, name, getattr(group, name))
 
 
 def accepts(monkeypatch, of, report):
@@ -48,7 +55,7 @@ def test_a_proof_says_nothing_whatever_the_hash(monkeypatch, p, statement, funct
     values = [y for y in ranges if _satisfies(statement, y)]
     for seed in range(functions):
         group = one_coordinate(p, statement.free + 1, statement.dimension, seed)
-        monkeypatch.setattr(proofs, "group", group)
+        substitute(monkeypatch, group)
         of = Proofs(statement, b"context")
         laws: dict[bytes, list[Counter[bytes]]] = {}
         for y, r in itertools.product(values, range(p)):
@@ -82,7 +89,7 @@ def test_a_false_report_answers_two_challenges_at_most(monkeypatch, p):
     """Theorem 4's polynomial, with the exponents that an algebraic adversary must know."""
     labels = ["k", "bit 0", "square 0", "h", "value 0", "unknown"]
     group = independent(p, labels)
-    monkeypatch.setattr(proofs, "group", group)
+    substitute(monkeypatch, group)
     of = Proofs(bounded(1), b"")
     rng = random.Random(p)
     best = Counter()
@@ -155,7 +162,7 @@ def test_the_commitment_is_the_clear_share(monkeypatch, n, q, m, a, distance, wo
     group = one_coordinate(q, 1, 1, 0)
     group.generators |= {"h": (a,), "value 0": (1,)}
     group.BASE = (1,)
-    monkeypatch.setattr(proofs, "group", group)
+    substitute(monkeypatch, group)
     of = Proofs(Statement(0, (), (Form(0, ()),), ()), b"")
     points = {(y, r): of.commit([y], r)[0] for y in range(q) for r in range(q)}
 
@@ -197,7 +204,7 @@ def test_who_chooses_the_set_sees_more(n, q, m, adaptive):
 def test_a_coalition_of_adders_sees_the_sum_alone(monkeypatch, missing):
     """Theorem 5 with n = 2, q = 3 and one relay: equal laws for equal sums, and only for them."""
     group = one_coordinate(3, 1, 1, 0)
-    monkeypatch.setattr(proofs, "group", group)
+    substitute(monkeypatch, group)
     of = Proofs(Statement(0, (), (Form(0, ()),), ()), b"")
 
     def user(y):
