@@ -355,7 +355,7 @@ class Commitments(Transport):
         proofs, (size, _) = self.proofs(context), self.public_bytes
         points = [row[:size].tobytes() for row in reports.public]
         *sums, blinding = self._opened(proofs, points, openings)
-        evidence = Evidence(context, reports.ids, reports.public, tuple(sums), blinding)
+        evidence = Evidence(context, reports.ids, reports.public, size, tuple(sums), blinding)
         return Totals(sums, len(points), evidence=evidence)
 
     @abstractmethod
