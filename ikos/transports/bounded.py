@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 
-from ikos._validation import InvalidValue, integer, quote
+from ikos._validation import InvalidValue, choice, integer, quote
 from ikos.data.domains import Coordinates
 from ikos.data.encoding import MAX_PRECISION, Encoding
-from ikos.noise.base import UsersNoise
+from ikos.noise.base import Noise, UsersNoise
+from ikos.noise.cut_laplace_noise import CutLaplaceNoise
 from ikos.noise.uniform_noise import DEFAULT_WIDTH, UniformNoise, most_steps
 from ikos.transports.base import Need, Recipe
 
+_NOISES: dict[str, type[Noise]] = {"uniform": UniformNoise, "laplace": CutLaplaceNoise}
+
 
 class BoundedRecipe(Recipe):
-    """A recipe of sums with uniform noise of all users."""
+    """A recipe of sums with bounded shares of noise of all users.
+
+    ``noise`` is "uniform" unless a recipe has an option of this name, which may also be "laplace":
+    a smaller error, and a larger influence of one user.
+    """
+
+    noise: str = "uniform"
 
     def noise_delta(self, need: Need) -> Fraction:
         """Return the part of delta for the noise: all of it if hiding takes none."""
@@ -23,7 +32,8 @@ class BoundedRecipe(Recipe):
     def largest_noise(self, need: Need) -> UsersNoise:
         """Return the noise of the smallest width."""
         shift, honest = need.shift.repeated(need.releases), need.users.least
-        noise = UniformNoise.least(need.epsilon, self.noise_delta(need), shift, honest)
+        kind = _NOISES[choice("noise", self.noise, _NOISES)]
+        noise = kind.least(need.epsilon, self.noise_delta(need), shift, honest)
         assert noise is not None  # any number of users draw it
         return UsersNoise(noise, honest)
 
@@ -32,11 +42,13 @@ class BoundedRecipe(Recipe):
     ) -> Encoding:
         """Return the encoding with a given precision, or that of the default precision.
 
-        Integers are not rounded, but multiplied. The default is the largest precision for which a
-        width of 16 is enough, of integers a width of 2, a fair coin: its range is the smallest for
-        its variance, and next to that of rounding it would be as small.
+        Integers are not rounded, but may be multiplied. The default for uniform noise is the
+        largest precision for which a width of 16 is enough, of integers a width of 2: a fair coin
+        has the smallest range for its variance, but next to rounding it would be half of it all.
         """
         unit = known.bounds.whole_steps() if known.exact else 1
+        if precision is None and self.noise != "uniform":
+            return super().encoding(known, precision, need)
         if precision is None:
             wanted, width = need(Encoding(**vars(known), precision=unit)), DEFAULT_WIDTH
             budget = wanted.epsilon, self.noise_delta(wanted), wanted.shift.moved * wanted.releases
