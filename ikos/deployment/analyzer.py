@@ -34,6 +34,7 @@ from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.task_fields import MOMENT
+from ikos.deployment.terms import Chosen
 from ikos.deployment.wire import AnalyzerStatus, Result, first_few
 from ikos.results.sums import SumResult
 from ikos.sums.ledger import BudgetExceeded, Ledger
@@ -228,10 +229,11 @@ class AnalyzerEndpoint(Endpoint):
         progress("closing")
         self.close_all()
         ids = self._agree(progress) if self.fact(_AGREED) is None else self.complete_ids()
+        chosen = self._chosen(ids)
         self._enter()
-        self._open_batches(ids, progress)
+        self._open_batches(chosen, progress)
         progress("adding up")
-        self._conclude(self._sum(ids))
+        self._conclude(self._sum(chosen))
 
     def _stop(self, why: str) -> Stopped:
         return Stopped(self.note(_STOPPED, why).result())
@@ -282,19 +284,33 @@ class AnalyzerEndpoint(Endpoint):
             self.log(f"ledger: {error}", logging.WARNING)
             raise OSError("the ledger cannot be used; the analyzer's log says why") from None
 
-    def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
+    def _chosen(self, ids: list[bytes]) -> Chosen:
+        places = {number: place for place, number in enumerate(ids)}
+
+        def parts() -> Iterator[tuple[int, bytes]]:
+            found = 0
+            for number, _, part in self.intake.reports():
+                if number in places:
+                    yield places[number], part
+                    found += 1
+            if found != len(ids):
+                raise damaged(f"only {found} of {len(ids)} complete reports are stored")
+
+        return Chosen(ids, parts)
+
+    def _open_batches(self, chosen: Chosen, progress: Callable[[str], None]) -> None:
         """Decrypt the batches of all shufflers, store the sums, and let shufflers delete theirs."""
         opened = {party for party, *_ in self.rows("opened")}
         missing = [party for party in self.others if party not in opened]
         if missing:
             progress(f"telling {self._all} which reports are complete")
-            agreed = b"".join(ids)
+            agreed = b"".join(chosen.ids)
             list(self._ask(lambda column: column.agree(agreed), self.others))
         terms, keys = self.task.transport, self.config.keys
-        length = terms.batch_bytes(self.task, len(ids))
+        length = terms.batch_bytes(self.task, len(chosen.ids))
         together = max(1, _BATCH_BYTES // length)
         read_key = partial(keys.read, self.window.key)
-        with terms.opener(self.window, read_key, len(missing), len(ids)) as open_batch:
+        with terms.opener(self.window, read_key, len(missing), chosen) as open_batch:
             for start in range(0, len(missing), together):
                 waiting = missing[start : start + together]
                 progress(self._receiving(waiting))
@@ -303,9 +319,7 @@ class AnalyzerEndpoint(Endpoint):
                     try:
                         sums, rest = open_batch(party, data)
                     except ValueError as error:
-                        raise self._stop(
-                            f"{error}; nothing is released, and no one can tell whose they are"
-                        ) from None
+                        raise self._stop(f"{error}; nothing is released") from None
                     row = party, json.dumps(sums), rest
                     self.write(methodcaller("insert", "opened", *row)).result()
                     del data  # before the next one comes
@@ -315,18 +329,12 @@ class AnalyzerEndpoint(Endpoint):
         progress(f"telling {self._all} that their batches are added up")
         list(self._ask(lambda column: column.forget(), self.others))
 
-    def _sum(self, ids: list[bytes]) -> SumResult:
-        places = {number: place for place, number in enumerate(ids)}
-        kept = self.intake.reports()  # each was verified when it came
-        parts = ((places[number], part) for number, _, part in kept if number in places)
+    def _sum(self, chosen: Chosen) -> SumResult:
         opened = [(json.loads(sums), rest) for _, sums, rest in self.rows("opened")]
         if len(opened) != self.task.columns:
             raise damaged("sums of batches are missing")
         terms = self.task.transport
-        totals = terms.totals(self.window, opened, parts)
-        if totals.users != len(ids):
-            raise damaged(f"only {totals.users} of {len(ids)} complete reports are stored")
-        return terms.result(self.task, totals)
+        return terms.result(self.task, terms.totals(self.window, opened, chosen))
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""

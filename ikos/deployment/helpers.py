@@ -27,7 +27,7 @@ from ikos.deployment.opening import KEMS, PrivateKey, public_key, suite
 from ikos.deployment.packed import add_packed, packed
 from ikos.deployment.sums import AnySum, SumTerms, sum_of
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened, Wanted
+from ikos.deployment.terms import Chosen, Opened, Wanted
 from ikos.primitives.concurrency import cores
 from ikos.primitives.randomness import RandomSource, secure
 from ikos.results.conditions import Condition, Kind
@@ -196,36 +196,29 @@ class HelpersTerms(SumTerms):
 
     @contextmanager
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Keep each helper's sums, packed as they come."""
-        del window, read_key, batches, reports
+        del window, read_key, batches, chosen
 
         def keep(_: int, data: bytes) -> Opened:
             return [], data
 
         yield keep
 
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return the sums of all parties, with the analyzer's noise, if the parties add noise.
 
         It is stored within the result before any of it is published, or drawn again.
         """
-        transport, users = added_shares(window.task), 0
+        transport, users = added_shares(window.task), len(chosen.ids)
         add = partial(add_packed, bits=transport.group.bits)
 
         def zeros() -> NDArray[np.uint64]:
             return np.zeros(transport.dimension, dtype=np.uint64)
 
-        def vectors() -> Iterator[bytes]:
-            nonlocal users
-            for _, part in parts:
-                users += 1
-                yield part
-
-        own = transport.elements(added_up(vectors(), zeros, add, transport.dimension))
+        vectors = (part for _, part in chosen.parts())
+        own = transport.elements(added_up(vectors, zeros, add, transport.dimension))
         view = [AddedVectors(noisy(transport, own, secure(None)), users)]
         for _, released in opened:
             add(total := zeros(), [released])

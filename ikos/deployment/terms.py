@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 
 Opened = tuple[list[int], bytes]
 """The analyzer's record of a party's batch: sums or counts, and bytes that it needs later."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The set of reports of a release, by ids in ascending order.
+
+    ``parts`` reads the analyzer's parts from its disk: each with its report's place among the ids.
+    """
+
+    ids: Sequence[bytes]
+    parts: Callable[[], Iterator[tuple[int, bytes]]]
 
 
 @dataclass(frozen=True)
@@ -136,22 +147,17 @@ class Terms(ABC):
 
     @abstractmethod
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> AbstractContextManager[Callable[[int, bytes], Opened]]:
         """Read batches of a set of reports, by the number of the party that released each.
 
         ``read_key`` returns the analyzer's private key, if it holds one. Raises ValueError, whose
-        message names the party, if a batch cannot be decrypted.
+        message names the party, for a batch that no honest party releases.
         """
 
     @abstractmethod
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
-        """Return the totals, from all batches and the analyzer's parts, which are read once.
-
-        Each part comes with its report's place in the order of ids.
-        """
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
+        """Return the totals, from all batches and the analyzer's parts."""
 
     @abstractmethod
     def result(self, task: Task, totals: Totals) -> SumResult:
