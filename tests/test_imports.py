@@ -88,7 +88,7 @@ def test_nothing_knows_the_programs():
 PARTIES = {
     "client": ("client",),
     "shuffler": ("shuffler", "intermediary"),
-    "helper": ("helper", "intermediary"),
+    "helper": ("helper", "adder", "intermediary"),
     "analyzer": ("analyzer",),
 }
 
