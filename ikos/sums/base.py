@@ -269,7 +269,7 @@ class Sum(ABC, Generic[_T]):
         """The values as printed."""
 
     def _printed(self, users: str) -> str:
-        parties = f"{self._values}, q={quote(self.transport.group.q)}, {self.transport.description}"
+        parties = f"{self._values}, {self.transport.order}, {self.transport.description}"
         return f"{type(self).__name__} {users}, {parties}"
 
     @property

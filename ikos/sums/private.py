@@ -206,6 +206,9 @@ class _Private(Sum[SumResult]):
             guarantee=guarantee if rng is None else guarantee.of_run(rng),
             cost=replace(self._cost, users=users),
             error=self._error if users == self.n else self.error(users),
+            refused=totals.refused,
+            soundness=self.transport.soundness,
+            certificate=self.certificate(totals),
         )
 
     @property
@@ -314,7 +317,7 @@ class PrivateSum(_Private):
         if precision is None:
             precision = default_precision(budget, recipe.noise_users(users))
         encoding = Encoding(bounds, whole, None, precision=checked_precision(precision))
-        need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
+        need = Need(users, bounds, budget, allowed, encoding.shift(1), 1, scalar=True)
         self._size(recipe, need, bounds, encoding, modulus)
 
     @property
@@ -436,7 +439,7 @@ class PrivateVectorSum(_Private):
         d = domain.dimension
 
         def need(encoding: Encoding) -> Need:
-            return Need(users, budget, allowed, encoding.shift(d), times, scalar=False)
+            return Need(users, domain, budget, allowed, encoding.shift(d), times, scalar=False)
 
         def signal(encoding: Encoding) -> float:
             ideal = recipe.largest_noise(replace(need(encoding), drawn=False))

@@ -20,8 +20,9 @@ from typing import Any, ClassVar, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue, choice
+from ikos._validation import InvalidType, InvalidValue, choice, quote
 from ikos.counts import Layout, MessageCount, Remaining
+from ikos.data.domains import Domain
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
@@ -71,11 +72,30 @@ def joined(parts: Sequence[Part]) -> Part:
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What lets others check a verified sum: its reports, and the opening of their product.
+
+    ``public`` has a row of bytes for each report: its commitments and its proof.
+    """
+
+    context: bytes
+    ids: tuple[bytes, ...]
+    public: NDArray[np.uint8]
+    sums: tuple[int, ...]
+    blinding: int
+
+
+@dataclass(frozen=True)
 class Totals:
-    """The sum of each coordinate modulo q, and the number of users in it."""
+    """The sum of each coordinate modulo q, and the number of users in it.
+
+    Of verified sums, also the ids of reports that were ``refused``, and the evidence.
+    """
 
     sums: list[int]
     users: int
+    refused: tuple[bytes, ...] = ()
+    evidence: Evidence | None = None
 
 
 class Work(TypedDict):
@@ -107,6 +127,12 @@ class Transport(ABC):
     bound: ClassVar[bool] = False
     """Whether messages depend on a context, which all parties of a sum know."""
 
+    verified: ClassVar[bool] = False
+    """Whether parties refuse invalid reports before a set is fixed."""
+
+    soundness: ClassVar[tuple[Condition, ...]] = ()
+    """The assumptions, apart from those of privacy, for a sum of valid values."""
+
     failure: float = 0.0
     """Probability with which totals are wrong, besides wrap-arounds modulo q."""
 
@@ -122,6 +148,11 @@ class Transport(ABC):
     def group(self) -> Zq:
         """The group Z_q of each coordinate's sum."""
         return Zq(self.q)
+
+    @property
+    def order(self) -> str:
+        """The order of the group, as printed."""
+        return f"q={quote(self.q)}"
 
     @property
     def ring(self) -> Ring:
@@ -219,6 +250,23 @@ class Transport(ABC):
     def check(self, party: int, part: Part) -> None:
         """Refuse a part, of one report or several, that no client of this transport sends."""
 
+    def receipts(self, part: Part) -> NDArray[np.uint8]:
+        """Return what the analyzer, of its parts, tells the others before a set is fixed: rows."""
+        return np.empty((len(part[0]) if part else 0, 0), dtype=np.uint8)
+
+    def refused(
+        self,
+        party: int,
+        part: Part,
+        *,
+        ids: Sequence[bytes],
+        context: bytes = b"",
+        receipts: NDArray[np.uint8] | None = None,
+    ) -> list[int]:
+        """Return the places of the reports that a party refuses, given the others' receipts."""
+        del party, part, ids, context, receipts
+        return []
+
     @abstractmethod
     def release(self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]) -> Any:
         """Return a party's release for the parts of a set of reports, once."""
@@ -247,11 +295,13 @@ class Transport(ABC):
 class Need:
     """The requirements of a private sum; the budget is for all ``releases`` about the same users.
 
-    ``shift`` bounds the shift of one sum by replacing one user. If users hold numbers, ``scalar``,
-    the noise always has pure differential privacy. To find an encoding, it need not be ``drawn``.
+    ``shift`` bounds the shift of one sum by replacing one user's value of the ``domain``. If users
+    hold numbers, ``scalar``, the noise of shares has pure differential privacy. To find an
+    encoding, it need not be ``drawn``.
     """
 
     users: Participation
+    domain: Domain
     epsilon: Fraction
     delta: Fraction
     shift: Shift

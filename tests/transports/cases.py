@@ -25,7 +25,16 @@ from ikos import (
     SparseTernary,
 )
 from ikos.testing import DeterministicRandom
-from ikos.transports import TRANSPORTS, Helpers, Masked, Recipe, Reports, Shuffled
+from ikos.transports import (
+    TRANSPORTS,
+    Helpers,
+    Masked,
+    Recipe,
+    Reports,
+    Shuffled,
+    Verified,
+    VerifiedShuffled,
+)
 
 N, LEAST = 5, 3
 """Users of each sum, and how many must take part."""
@@ -67,6 +76,10 @@ WAYS: dict[str, Way] = {
     "adaptive": Way(Shuffled(messages=4, layout=2, adaptive=True)),
     "helpers": Way(Helpers(2), moduli="powers", mixes=False),
     "noisy": Way(Helpers(1, "parties"), secure=False, moduli="powers", mixes=False),
+    "relays": Way(Verified(2), moduli="none", mixes=False),
+    "openings": Way(
+        VerifiedShuffled(Shuffled(clear_share=False, messages=4)), moduli="none", mixes=False
+    ),
     "masks": _masked(layout="group"),
     "mask": _masked(layout=1024, shuffler="single", clear_share=False),
     "sealed": _masked(layout=1024, adaptive=True),
@@ -252,9 +265,19 @@ def sent(parties: Sequence[Any], reports: Iterable[Reports]) -> None:
             party.receive(report.ids[0], report.parts[party.number])
 
 
+def verify(parties: Sequence[Any]) -> None:
+    """Let all parties refuse invalid reports, where the transport verifies them."""
+    analyzer, *others = parties
+    if analyzer.transport.verified:
+        receipts = analyzer.receipts()
+        for party in others:
+            party.verify(receipts)
+
+
 def released(parties: Sequence[Any]) -> list[Any]:
     """Let the analyzer choose the set, and all others release it."""
     analyzer, *others = parties
+    verify(parties)
     chosen = analyzer.choose(*(party.ids for party in others))
     return [party.release(chosen) for party in others]
 
