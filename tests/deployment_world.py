@@ -16,6 +16,7 @@ from ikos.deployment.analyzer import AnalyzerEndpoint
 from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.helper import HelperEndpoint
 from ikos.deployment.party_files import PartyConfig, folder_of, write_party_files
+from ikos.deployment.relay import RelayEndpoint
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import ShufflerEndpoint
@@ -55,7 +56,7 @@ def told(waiting):
     return answer.name if isinstance(answer, Problem) else answer
 
 
-ENDPOINTS = {"shuffler": ShufflerEndpoint, "helper": HelperEndpoint}
+ENDPOINTS = {"shuffler": ShufflerEndpoint, "helper": HelperEndpoint, "relay": RelayEndpoint}
 
 
 class Faults:
@@ -99,6 +100,9 @@ class Direct:
 
     def ids(self):
         return self.world.faults.around(self._shuffler().ids)
+
+    def examine(self, receipts):
+        return self.world.faults.around(self._shuffler().examine, receipts)
 
     def agree(self, ids):
         self.world.faults.around(self._shuffler().agree, ids)

@@ -89,6 +89,7 @@ PARTIES = {
     "client": ("client",),
     "shuffler": ("shuffler", "intermediary"),
     "helper": ("helper", "adder", "intermediary"),
+    "relay": ("relay", "adder", "intermediary"),
     "analyzer": ("analyzer",),
 }
 

@@ -60,7 +60,7 @@ class AdderEndpoint(Intermediary):
         if not self._releasing.acquire(timeout=PEER_SECONDS):
             raise Problem("batchPending", "the batch is being added up; ask again")
         try:
-            if not self.count("opened"):
+            if self.fact(SENT) is None:
                 self.check_agreed()
                 self.write(partial(self._keep, self.sum())).result()
                 self.log("batch released")
@@ -74,9 +74,9 @@ class AdderEndpoint(Intermediary):
     def _keep(self, released: bytes, writing: Writing) -> None:
         """Store the sum, and delete all secrets, those outside the set too."""
         check_kept(writing)
-        writing.insert("opened", self.config.party, "", released)
         writing.note(SENT, "yes")
-        self.intake.clear(writing, ("report", "complete"))
+        self.intake.clear(writing)
+        writing.insert("opened", self.config.party, "", released)
 
     @abstractmethod
     def sum(self) -> bytes:

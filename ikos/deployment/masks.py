@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -124,7 +124,7 @@ class MasksTerms(ShareTerms):
                 masks.add_opened(total, _bytes(part[:size]), seals[place])
                 yield place, part[size:]
 
-        keys = super().totals(window, opened, Chosen(chosen.ids, shares))
+        keys = super().totals(window, opened, replace(chosen, parts=shares))
         return masks.unmask(total, keys, self.context(window))
 
     def release_seconds(self, task: Task) -> float:

@@ -333,6 +333,11 @@ class RemoteShuffler(_RemoteParty):
         """Return the ids of its reports, in order."""
         return self._bytes("/reports", ID_BYTES * self._task.users)
 
+    def examine(self, receipts: bytes) -> bytes:
+        """Hand it the receipts of reports; return the ids of those that it refuses."""
+        limit = ID_BYTES * self._task.users
+        return self._bytes("/receipts", limit, method="PUT", content=receipts)
+
     def agree(self, ids: bytes) -> None:
         """Send it the ids of the complete reports."""
         self._ask("PUT", "/batch", content=ids)
@@ -345,9 +350,11 @@ class RemoteShuffler(_RemoteParty):
         """Tell it that the batch is no longer needed."""
         self._ask("DELETE", "/batch")
 
-    def _bytes(self, path: str, limit: int) -> bytes:
+    def _bytes(
+        self, path: str, limit: int, *, method: str = "GET", content: bytes | None = None
+    ) -> bytes:
         """Return bytes; a page from a proxy instead is an error."""
-        response = self._ask("GET", path, limit=limit)
+        response = self._ask(method, path, limit=limit, content=content)
         if response.headers["Content-Type"] != "application/octet-stream":
             raise _unexpected(self._who)
         return response.content

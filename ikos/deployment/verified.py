@@ -1,0 +1,266 @@
+"""Tasks whose clients commit to their values, and prove that these are valid.
+
+A client sends the analyzer its commitments with a proof and an opening, and each relay the opening
+of another commitment. A relay checks its openings against the commitments that the analyzer hands
+on, before the set is fixed, and releases the sum of those of the set, once, with a signature of
+the reports in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, field
+from functools import cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from numpy.typing import NDArray
+from pydantic.dataclasses import dataclass
+
+from ikos._validation import InvalidValue
+from ikos.deployment.adding import AddingTerms
+from ikos.deployment.opening import PrivateKey
+from ikos.deployment.sums import AnySum, sum_of
+from ikos.deployment.task_fields import Bytes, Integer
+from ikos.deployment.terms import Chosen, Opened, Wanted
+from ikos.transports.base import Reports, Totals, Transport
+from ikos.transports.verified import AddedOpenings, Verified
+from ikos.verified.statements import ORDER, POINT_BYTES, SCALAR_BYTES
+
+if TYPE_CHECKING:
+    from ikos.deployment.task import Task, Window
+
+SIGNATURE_BYTES = 64
+KEY_BYTES = 32
+DIGEST_BYTES = 32
+
+TOGETHER_BYTES = 1 << 23
+"""Bytes of reports whose proofs are verified together: more are no faster."""
+
+REPORT_SECONDS = 250e-6
+"""Time on one core to verify a report before a release, measured; and the release."""
+
+
+def added_openings(task: Task) -> AddedOpenings:
+    """Return the transport of a task with relays."""
+    return cast(AddedOpenings, task.protocol.transport)
+
+
+def opening(secret: bytes) -> list[int]:
+    """Return the scalars in an opening, the blinding factor last; ValueError for other bytes."""
+    starts = range(0, len(secret), SCALAR_BYTES)
+    scalars = [int.from_bytes(secret[at : at + SCALAR_BYTES], "big") for at in starts]
+    if max(scalars) >= ORDER:
+        raise ValueError("an opening must hold scalars below the order of the group")
+    return scalars
+
+
+def digest_of(context: bytes, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Return what the parties sign: SHA-256 of the context, and of ids and receipts in order."""
+    digest = hashlib.sha256(b"ikos-verified-sum-1" + context)
+    for number, receipt in reports:
+        digest.update(number + receipt)
+    return digest.digest()
+
+
+def added(openings: Iterable[list[int]]) -> list[int]:
+    """Return the sum of openings."""
+    return [sum(column) % ORDER for column in zip(*openings, strict=True)]
+
+
+@dataclass(frozen=True)
+class VerifiedTerms(AddingTerms):
+    """Terms of verified sums: the relays, and the keys with which all parties sign."""
+
+    relays: Integer
+    # which no one computes from the protocol, unlike all else that is compared
+    signing_keys: tuple[Bytes, ...] = field(default=(), compare=False)
+    _: KW_ONLY
+    kind: Literal["verified"] = "verified"
+
+    intermediary: ClassVar[str] = "relay"
+    options: ClassVar[frozenset[str]] = frozenset({"relays", "signing_keys"})
+    label: ClassVar[bytes] = b"ikos-parties 3 opening"
+    secret: ClassVar[str] = "openings"
+
+    # How a task is made
+
+    @staticmethod
+    def signers(columns: int) -> int:
+        """Return all parties."""
+        return columns + 1
+
+    @classmethod
+    def chosen(
+        cls,
+        wanted: Wanted,
+        *,
+        relays: int | None = None,
+        signing_keys: Sequence[bytes] | None = None,
+        corrupt_shufflers: int = 0,
+        **numbers: Any,
+    ) -> dict[str, Any]:
+        """Return the fields of a task that follow from a guarantee."""
+        count = cls.count_of(wanted, relays, corrupt_shufflers)
+        recipe = Verified(count, (cls.encrypted(wanted.kem),))
+        budget = wanted.epsilon, wanted.delta
+        protocol = sum_of(wanted.users, wanted.domain, *budget, recipe, **numbers)
+        drafted = [number.to_bytes(KEY_BYTES) for number in range(count + 1)]
+        terms = cls(count, tuple(signing_keys or drafted))
+        return cls.fields_of(protocol, wanted.domain) | {"transport": terms}
+
+    @classmethod
+    def of(cls, transport: Transport) -> Self:
+        """Return the terms of a transport, without keys."""
+        return cls(transport.parties)
+
+    def protocol(self, task: Task) -> AnySum:
+        """Return the private sum that clients and parties run."""
+        keys = set(self.signing_keys)
+        if len(keys) != self.relays + 1 or set(map(len, keys)) != {KEY_BYTES}:
+            raise InvalidValue(
+                "signing_keys",
+                f"must be {self.relays + 1} different ones of {KEY_BYTES} bytes, a party's each, "
+                f"got {len(keys)}",
+            )
+        recipe = Verified(self.relays, (self.encrypted(task.kem),))
+        names = ("precision", "modulus", "min_honest", "integers")
+        numbers = {name: getattr(task, name) for name in names}
+        budget = task.epsilon, task.delta
+        return sum_of(task.users, task.domain, *budget, recipe, **numbers)
+
+    # What is sent
+
+    @property
+    def columns(self) -> int:
+        """Number of relays."""
+        return self.relays
+
+    def order(self, task: Task) -> int:
+        """Return the order of the group."""
+        return task.modulus
+
+    def blocks(self, task: Task) -> tuple[int, ...]:
+        """Return that an opening is of all coordinates."""
+        return (added_openings(task).dimension,)
+
+    def own_bytes(self, task: Task) -> int:
+        """Return the bytes of commitments, proof and opening."""
+        return sum(added_openings(task).public_bytes) + self.secret_bytes(task)
+
+    def secret_bytes(self, task: Task) -> int:
+        """Return the bytes of an opening: of all coordinates, and a blinding factor."""
+        return SCALAR_BYTES * (added_openings(task).dimension + 1)
+
+    def check_secret(self, task: Task, secret: bytes) -> None:
+        """Raise ValueError for scalars that are not below the order."""
+        del task
+        opening(secret)
+
+    def receipt_bytes(self, task: Task) -> int:
+        """Return the bytes of all commitments of a report, and of its proof's digest."""
+        return added_openings(task).public_bytes[0] + DIGEST_BYTES
+
+    def batch_bytes(self, task: Task, reports: int) -> int:
+        """Return the bytes of a sum of openings and a signature, whatever the number of reports."""
+        del reports
+        return self.secret_bytes(task) + SIGNATURE_BYTES
+
+    def release_seconds(self, task: Task) -> float:
+        """Return the seconds of one core to verify all proofs, and to add up all openings."""
+        return task.users * REPORT_SECONDS
+
+    # The clients
+
+    def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
+        """Return commitments, proof and opening, and each relay's envelope."""
+        (number,), ((public, own), *others) = report.ids, report.parts
+        secrets = (rows.tobytes() for (rows,) in others)
+        return public.tobytes() + own.tobytes(), *self.envelopes(window, number, secrets)
+
+    # The parties that check
+
+    def check(self, task: Task, part: bytes) -> None:
+        """Raise ValueError for what is not points and scalars; a batch verifies the proof."""
+        from ikos.verified.group import decode  # needs the extra
+
+        del task
+        size = (self.relays + 4) * POINT_BYTES
+        for at in range(0, size, POINT_BYTES):
+            decode(part[at : at + POINT_BYTES])
+        opening(part[size:])
+
+    def receipts(
+        self, window: Window, reports: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield each report's commitments and its proof's digest, if proof and opening hold."""
+        transport, context = added_openings(window.task), self.context(window)
+        rest, together = iter(reports), TOGETHER_BYTES // self.own_bytes(window.task)
+        while some := list(islice(rest, together)):
+            ids, part = [number for number, _ in some], self.split(window.task, some)
+            bad = set(transport.refused(0, part, ids=ids, context=context))
+            for place, row in enumerate(transport.receipts(part)):
+                yield ids[place], None if place in bad else row.tobytes()
+
+    def split(
+        self, task: Task, reports: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the analyzer's parts as its transport takes them: proofs, and openings."""
+        joined = b"".join(part for _, part in reports)
+        rows = np.frombuffer(joined, np.uint8).reshape(len(reports), -1)
+        own = self.secret_bytes(task)
+        return rows[:, :-own], rows[:, -own:]
+
+    @contextmanager
+    def opener(
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
+    ) -> Iterator[Callable[[int, bytes], Opened]]:
+        """Check each relay's sum against its commitments, and its signature."""
+        del read_key, batches
+        task, proofs = window.task, added_openings(window.task).proofs(self.context(window))
+        reports = cache(lambda: self._listed(window, chosen))
+
+        def open_batch(party: int, data: bytes) -> Opened:
+            name, listed = task.party_name(party), reports()
+            own = [receipt[party * POINT_BYTES :][:POINT_BYTES] for _, receipt in listed]
+            try:
+                *sums, blinding = opening(data[:-SIGNATURE_BYTES])
+                if not proofs.opens(own, sums, blinding):
+                    raise ValueError
+            except ValueError:
+                raise ValueError(
+                    f"{name} released a sum that does not open its commitments"
+                ) from None
+            signed = data[-SIGNATURE_BYTES:]
+            try:
+                key = Ed25519PublicKey.from_public_bytes(self.signing_keys[party])
+                key.verify(signed, digest_of(self.context(window), listed))
+            except (InvalidSignature, ValueError):
+                raise ValueError(f"{name} has not signed the set of reports") from None
+            return [*sums, blinding], signed
+
+        yield open_batch
+
+    def _listed(self, window: Window, chosen: Chosen) -> list[tuple[bytes, bytes]]:
+        """Return the ids and receipts of a set, in the order of ids."""
+        transport, receipts = added_openings(window.task), [b""] * len(chosen.ids)
+        for place, part in chosen.parts():
+            (row,) = transport.receipts(self.split(window.task, [(b"", part)]))
+            receipts[place] = row.tobytes()
+        return list(zip(chosen.ids, receipts, strict=True))
+
+    def _opening(self, task: Task, opened: Sequence[Opened], chosen: Chosen) -> list[int]:
+        """Return the opening of the product of all commitments of a set."""
+        own = self.secret_bytes(task)
+        mine = added(opening(part[-own:]) for _, part in chosen.parts())
+        return added([mine, *(sums for sums, _ in opened)])
+
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
+        """Return the sums, which open the product of all commitments."""
+        *sums, _ = self._opening(window.task, opened, chosen)
+        return Totals(sums, len(chosen.ids), refused=tuple(chosen.refused))
