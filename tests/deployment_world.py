@@ -9,7 +9,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from deployment_tasks import KEYS
+from deployment_tasks import KEYS, SIGNERS
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import AnalyzerEndpoint
@@ -129,7 +129,8 @@ class World:
             shutil.copytree(base.folder, self.folder)
         else:
             keys = [key for key in KEYS if key.public_bytes in task.public_keys]
-            write_party_files(task, keys, self.folder, ledger, ledger and "sums")
+            signing = SIGNERS[: len(task.transport.signing_keys)]
+            write_party_files(task, keys, self.folder, ledger, ledger and "sums", signing)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()

@@ -107,6 +107,13 @@ STATUS_KEYS = [
           "the first four are lists"),
 ]  # fmt: skip
 
+CERTIFICATE_KEYS = [
+    Field("task", "name of the task"),
+    Field("window", "number of the window, from 0"),
+    Field("output", "the file that was created"),
+    Field("bytes", "its length"),
+]
+
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "the value of the key")]
 
 EXAMPLES = """\b
@@ -398,14 +405,14 @@ def _fitting(request: TaskRequest) -> Iterator[tuple[str, str, str]]:
 # Requests to the analyzer
 
 
-def _query(name: str, epilog: str) -> Callable[[Any], Any]:
+def _query(name: str, epilog: str, keys: list[Field] = STATUS_KEYS) -> Callable[[Any], Any]:
     """Add a command that queries the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
         window = option("--window", type=Whole(), show_default="the current one",
                         help="Number of the window, from 0, if the task has several.")  # fmt: skip
         arguments = click.argument("folder", type=types.FOLDER)(option("--ca")(window(function)))
-        documented = {"keys": STATUS_KEYS, "columns": COLUMNS}
+        documented = {"keys": keys, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **documented)(arguments)
 
     return add
@@ -469,6 +476,36 @@ def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> R
         print_report(report)
         raise click.exceptions.Exit(1)
     return report
+
+
+@_query(
+    "certificate",
+    "\b\nExample\n  ikos task certificate visits/task.json --output visits.certificate",
+    CERTIFICATE_KEYS,
+)
+@option("--output", "-o", required=True, type=types.FILE, metavar="FILE", help="File to create.")
+def certificate(folder: Path, output: Path, ca: Path | None, window: int | None) -> Report:
+    """Fetch the certificate of a verified sum, for 'ikos verify'.
+
+    FOLDER contains the task (or give its task.json). Queries the analyzer; no secret is needed.
+    """
+    from ikos.deployment.party_files import read_task
+    from ikos.deployment.remote import RemoteAnalyzer, connect
+
+    chosen = _window(read_task(folder), window)
+    try:
+        with connect(ca) as http, output.open("xb") as file:
+            RemoteAnalyzer(http, chosen).certificate(file)
+    except FileExistsError:
+        raise click.UsageError(f"--output must not exist yet, got {str(output)!r}") from None
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+    length = output.stat().st_size
+    data = {"command": "task certificate", "task": chosen.task.name, "window": chosen.number,
+            "output": output, "bytes": length}  # fmt: skip
+    note = f"Check it: ikos verify {output}"
+    return Report(f"{length:,} bytes in {output}", COLUMNS, [], [note], data)
 
 
 def _window(task: Task, number: int | None) -> Window:

@@ -329,18 +329,17 @@ class AnalyzerEndpoint(Endpoint):
     def _examined(self, complete: set[bytes], receipts: dict[bytes, bytes]) -> dict[bytes, int]:
         """Return which of some reports other parties refuse, given the receipts of all."""
         told = b"".join(number + receipts[number] for number in sorted(complete))
-        refused: dict[bytes, int] = {}
+        found = dict[int, list[bytes]]()
         for party, data in self._ask(lambda column: column.examine(told), self.others):
             name = self.task.party_name(party)
             try:
-                ids = split_ids(data)
-                if not complete.issuperset(ids):
+                found[party] = split_ids(data)
+                if not complete.issuperset(found[party]):
                     raise InvalidValue("ids", "must be those of reports that were handed on")
             except ValueError as error:
                 raise self._stop(f"{name}, refused reports: {error}") from None
-            self.name_refused(ids, f"{name} refuses its opening")
-            refused |= dict.fromkeys(ids, party)
-        return refused
+            self.name_refused(found[party], f"{name} refuses its opening")
+        return {number: party for party in sorted(found, reverse=True) for number in found[party]}
 
     def _enter(self) -> None:
         """Record the release in the ledger, once; Stopped if it would exceed the budget."""

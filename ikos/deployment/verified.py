@@ -12,8 +12,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
+from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -70,7 +71,7 @@ def digest_of(context: bytes, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 def added(openings: Iterable[list[int]]) -> list[int]:
     """Return the sum of openings."""
-    return [sum(column) % ORDER for column in zip(*openings, strict=True)]
+    return [total % ORDER for total in reduce(lambda one, more: [*map(add, one, more)], openings)]
 
 
 @dataclass(frozen=True)
