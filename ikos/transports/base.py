@@ -10,9 +10,10 @@ Party 0 is the analyzer. `share`, `shuffle` and `run` play all users, and all pa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, TypedDict, Unpack
@@ -20,13 +21,14 @@ from typing import Any, ClassVar, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue, choice, quote
+from ikos._validation import InvalidType, InvalidValue, choice, floating, quote
 from ikos.counts import Layout, MessageCount, Remaining
-from ikos.data.domains import Domain
-from ikos.data.encoding import Encoding
+from ikos.data.domains import Coordinates, Domain
+from ikos.data.encoding import Encoding, converge, encoding_of
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
 from ikos.noise.base import Noise, PlacedNoise
+from ikos.numeric.distributions import default_precision
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
@@ -173,6 +175,20 @@ class Transport(ABC):
     def dimension(self) -> int:
         """Coordinates."""
         return self.layout.dimension
+
+    @property
+    def reach(self) -> float:
+        """Greatest Euclidean distance, in steps, by which one user's messages alone move the sums.
+
+        A user may send any group elements, and so move each sum to any of the q points of the
+        window that it is decoded to (BBGN20, Section 8).
+        """
+        return floating(Fraction(self.group.q - 1)) * math.sqrt(self.dimension)
+
+    def influence_lines(self, step: float) -> tuple[str, ...]:
+        """Return how far one user can move the sum, as printed, where that is bounded."""
+        del step
+        return ()
 
     @property
     def messages(self) -> MessageCount:
@@ -326,6 +342,32 @@ class Recipe(ABC):
     def noise_users(self, users: Participation) -> int:
         """Return the number of users, each rounding its value, for each variable of the noise."""
         return users.least
+
+    def encoding(
+        self, known: Coordinates, precision: object, need: Callable[[Encoding], Need]
+    ) -> Encoding:
+        """Return the encoding with a given precision, or that of the default precision.
+
+        Integers are not rounded. Otherwise the default is the smallest precision, of vectors the
+        smallest power of two, at which rounding adds at most 1 % to the variance of the noise.
+        ``need`` returns the requirements of the sum of encoded values.
+        """
+        chosen = encoding_of(known, precision)
+        if isinstance(chosen, Encoding):
+            return chosen
+        first = need(chosen(1))
+        rounded = self.noise_users(first.users)
+        if first.scalar:
+            default = encoding_of(known, default_precision(first.epsilon, rounded))
+            assert isinstance(default, Encoding)
+            return default
+
+        def signal(encoding: Encoding) -> float:
+            ideal = self.largest_noise(replace(need(encoding), drawn=False))
+            deviation = ideal.noise.deviation  # 0.0 of so little noise on a coarse grid
+            return encoding.precision / deviation if deviation else math.inf
+
+        return converge(chosen, signal, math.sqrt(rounded) / 2)
 
     @abstractmethod
     def order(self, least: int) -> int:

@@ -31,16 +31,20 @@ from ikos._validation import InvalidType, InvalidValue, integer, number, quote
 from ikos.counts import MessageCount
 from ikos.counts.openings import OpeningsLayout
 from ikos.counts.types import MAX_SIGMA
+from ikos.data.domains import Bounds, Box, Categories
+from ikos.data.encoding import Encoding
 from ikos.data.reading import Inputs, Participation, Reader
+from ikos.noise.base import Noise, PlacedNoise
 from ikos.primitives.concurrency import Interrupted, cores, spread
 from ikos.primitives.modular import Integers, Zq
 from ikos.primitives.randomness import RandomSource
 from ikos.primitives.sharing import split
 from ikos.results.conditions import Condition, Kind, present
+from ikos.results.text import at_least, grouped
 from ikos.transports.base import (
     Evidence,
+    Need,
     Part,
-    Recipe,
     Reports,
     ReportSet,
     Totals,
@@ -48,6 +52,7 @@ from ikos.transports.base import (
     Work,
     drawn_ids,
 )
+from ikos.transports.bounded import BoundedRecipe
 from ikos.verified.statements import (
     ORDER,
     POINT_BYTES,
@@ -110,6 +115,14 @@ class Valid:
         return math.hypot(*[self.largest] * 2, *[noise] * (self.dimension - 2))
 
     @property
+    def reach_l1(self) -> int:
+        """Greatest distance of two valid values in the 1-norm, in steps."""
+        if self.one_hot is None:
+            return self.largest * self.dimension
+        steps, width = self.one_hot
+        return 2 * steps + self.dimension * (width - 1)
+
+    @property
     def parameters(self) -> dict[str, object]:
         """The parameters that the parties must agree on."""
         steps, width = self.one_hot or (None, None)
@@ -124,6 +137,21 @@ def valid_sums(users: Participation, dimension: int | None, q: int, upper: int |
     if q != ORDER:
         raise InvalidValue("q", f"must not be given with verified sums, got {quote(q)}")
     return _summable(users, Valid(dimension or 1, upper))
+
+
+def valid_values(need: Need, encoding: Encoding, noise: Noise, q: int) -> Valid:
+    """Return the values of a private sum with uniform noise of this width."""
+    if q != ORDER:
+        raise InvalidValue("modulus", f"must not be given with verified sums, got {quote(q)}")
+    domain, steps, width = need.domain, encoding.precision, int(noise.value)
+    classes = isinstance(domain, Categories) and len(domain.sizes) == 1
+    if not (classes or isinstance(domain, (Bounds, Box))):
+        raise InvalidValue(
+            "domain", "must be numbers, a Box or Categories of one question with verified sums, "
+            f"got {quote(domain)}"
+        )  # fmt: skip
+    one_hot = (steps, width) if classes else None
+    return _summable(need.users, Valid(domain.dimension, steps + width - 1, one_hot))
 
 
 def _summable(users: Participation, valid: Valid) -> Valid:
@@ -172,6 +200,14 @@ class Commitments(Transport):
     def reach(self) -> float:
         """Greatest Euclidean distance by which one user's valid messages move the sum, in steps."""
         return self.valid.reach
+
+    def influence_lines(self, step: float) -> tuple[str, ...]:
+        """Return how far one user can move the sum, as printed, for a step in the data's units."""
+        whole, l1 = (
+            grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1)
+        )
+        norms = f" in Euclidean norm, {l1} in 1-norm" if self.dimension > 1 else ""
+        return (f"influence {whole}{norms} (of one user on the sum, at most)",)
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -512,7 +548,7 @@ class AddedOpenings(Commitments):
 
 
 @dataclass(frozen=True)
-class Verified(Recipe):
+class Verified(BoundedRecipe):
     """The options of verified sums with relays: the recipe of `AddedOpenings`.
 
     Parameters
@@ -554,20 +590,23 @@ class Verified(Recipe):
         del least
         return ORDER
 
-    def largest_noise(self, need: Any) -> Any:
-        raise NotImplementedError
-
-    def size(self, need: Any, encoding: Any, q: int) -> Any:
-        raise NotImplementedError
-
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> AddedOpenings:
         """Return the transport; nothing is lost, at any level."""
         number("sigma", sigma, above=0, high=MAX_SIGMA)
-        return self._openings(users, valid_sums(users, dimension, q, upper))
+        return self._transport(users, valid_sums(users, dimension, q, upper))
 
-    def _openings(self, users: Participation, valid: Valid) -> AddedOpenings:
+    def size(
+        self, need: Need, encoding: Encoding, q: int
+    ) -> tuple[AddedOpenings, PlacedNoise, float]:
+        """Return the transport, the noise, and its delta: nothing is lost beside it."""
+        placed = self.largest_noise(need)
+        transport = self._transport(need.users, valid_values(need, encoding, placed.noise, q))
+        return transport, placed, placed.noise.delta
+
+    def _transport(self, users: Participation, valid: Valid) -> AddedOpenings:
+        """Return the transport of valid values."""
         proof = valid.statement.proof_bytes
         layout = OpeningsLayout.added(self.relays, valid.dimension, proof)
         return AddedOpenings(users, valid, layout, self.assumptions)

@@ -14,27 +14,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
+import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
 from ikos._validation import InvalidValue, number
+from ikos.accounting.uniform_noise import composed_delta
 from ikos.counts import MessageCount
+from ikos.counts.analyses import checked_scheme
+from ikos.counts.hockey_stick import Divergences, any_noise, least_relative
 from ikos.counts.openings import OpeningsLayout, level_together
-from ikos.counts.types import MAX_SIGMA
+from ikos.counts.types import MAX_MESSAGES, MAX_SIGMA, Budget, Trust
 from ikos.data.domains import Residues, ResidueVectors
+from ikos.data.encoding import Encoding
 from ikos.data.reading import Participation, Reader
+from ikos.noise.base import Noise, PlacedNoise
+from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, fraction, rounding
+from ikos.numeric.search import smallest
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
-from ikos.transports.base import Part, Recipe, Reports, ReportSet
+from ikos.transports.base import Need, Part, Reports, ReportSet
+from ikos.transports.bounded import BoundedRecipe
 from ikos.transports.shares import Shares, Shuffled
-from ikos.transports.verified import Commitments, Valid, VerifiedView, valid_sums
+from ikos.transports.verified import Commitments, Valid, VerifiedView, valid_sums, valid_values
 from ikos.verified.statements import ORDER
 
 if TYPE_CHECKING:
     from ikos.verified.proofs import Proofs
+
+_INFINITE = gmpy2.inf()
+
+HIDING = Fraction(1, 10)
+"""Fraction of delta for hiding: noise takes a whole number of steps, and seldom all of its part."""
 
 LARGEST_LOGARITHM = 1 << 50
 """Largest sum of numbers that is found from the product of commitments."""
@@ -177,7 +192,7 @@ def _reader(shares: Shares) -> Reader:
 
 
 @dataclass(frozen=True)
-class VerifiedShuffled(Recipe):
+class VerifiedShuffled(BoundedRecipe):
     """The options of verified sums in the shuffle model: the recipe of `ShuffledOpenings`.
 
     Parameters
@@ -209,12 +224,6 @@ class VerifiedShuffled(Recipe):
         del least
         return ORDER
 
-    def largest_noise(self, need: Any) -> Any:
-        raise NotImplementedError
-
-    def size(self, need: Any, encoding: Any, q: int) -> Any:
-        raise NotImplementedError
-
     def secure(
         self, users: Participation, dimension: int | None, q: int, upper: int | None, sigma: object
     ) -> ShuffledOpenings:
@@ -227,6 +236,46 @@ class VerifiedShuffled(Recipe):
         group = _vector_group(users, valid)
         coordinates = self.shares.secure(users, dimension, group, None, wanted)
         return self._openings(users, valid, keys, coordinates)
+
+    def noise_delta(self, need: Need) -> Fraction:
+        """Return nine tenths of delta: the rest is for hiding."""
+        return need.delta * (1 - HIDING)
+
+    def size(
+        self, need: Need, encoding: Encoding, q: int
+    ) -> tuple[ShuffledOpenings, PlacedNoise, float]:
+        """Return the fewest messages that hide any noise within the budget."""
+        placed, users = self.largest_noise(need), need.users
+        valid = valid_values(need, encoding, placed.noise, q)
+        trust = Trust.of(users.n, min_honest=users.least, **self.shares.trusted())
+        hiding, given = _Hiding(need, encoding.precision, placed.noise, trust), self.shares.messages
+        none, budget = gmpy2.mpfr(0), Budget(Fraction(0), need.delta * HIDING, Fraction(0), 1)
+        scheme_options = {"analysis": "second_moment", **self.shares.trusted()}
+
+        def fewest(order: int, sums: int, others: gmpy2.mpfr, copies: int = 1) -> Shares:
+            """Return the fewest messages with which these shares and others hide any noise."""
+
+            def enough(m: int) -> bool:
+                return hiding.delta(others, *[hiding.excess(m, order, sums)] * copies) <= need.delta
+
+            scheme = checked_scheme(users.n, order, users.least, **scheme_options)
+            guess = scheme.analysis.guess(scheme, budget)
+            m = given or smallest(enough, guess, most=MAX_MESSAGES) + trust.corrupt_shufflers
+            vector = None if order == ORDER else sums
+            return replace(self.shares, messages=m).secure(users, vector, order, None, 1)
+
+        def lost(shares: Shares) -> gmpy2.mpfr:
+            hidden = trust.hiding(shares.layout.count.total)
+            return hiding.excess(hidden, shares.q, shares.dimension)
+
+        if need.scalar:
+            coordinates, others = None, none
+        else:  # half of what may be lost, and keys the rest
+            coordinates = fewest(_vector_group(users, valid), valid.dimension, none, copies=2)
+            others = lost(coordinates)
+        keys = fewest(ORDER, 1, others)
+        delta = hiding.delta(others, lost(keys))
+        return self._openings(users, valid, keys, coordinates), placed, delta
 
     def _openings(
         self,
@@ -251,3 +300,42 @@ class VerifiedShuffled(Recipe):
 def _vector_group(users: Participation, valid: Valid) -> int:
     """Return the order of the group in which coordinates are shared: no sum wraps around."""
     return 1 << (users.n * valid.largest).bit_length()
+
+
+@dataclass(frozen=True)
+class _Hiding:
+    """How well shares hide noisy values, of any noise, within the budget of a private sum."""
+
+    need: Need
+    steps: int
+    noise: Noise
+    trust: Trust
+
+    def excess(self, m: int, q: int, sums: int) -> gmpy2.mpfr:
+        """Return an upper bound on the second moment of m shares of some sums, less 1."""
+        graphs, users = self.trust.share_graphs(m), self.need.users.least
+        return min((any_noise(q, graph, users, sums).excess for graph in graphs), default=_INFINITE)
+
+    def delta(self, *excesses: gmpy2.mpfr) -> float:
+        """Return the delta proved with noise and independent shares of these second moments.
+
+        A relative error c of the view costs 2 ln(1 + c) of epsilon in each release, and a hiding
+        delta: docs/vectors.md, "Rounds", with Theorem 7 of docs/verified-sums.md.
+        """
+        need, times = self.need, self.need.releases
+        with rounding(UP):
+            excess = gmpy2.expm1(sum(gmpy2.log1p(one) for one in excesses))
+            moments = Divergences(excess / 2, excess)
+        level = float_down(exact(need.epsilon, DOWN))
+        relative, hidden = least_relative(moments, level, need.delta * HIDING / (2 * times))
+        with rounding(UP):
+            spent = 2 * times * gmpy2.log1p(relative)
+            grown = (1 + relative) ** times
+            hidden *= times * grown**2
+        left = need.epsilon - fraction(spent)
+        if hidden > exact(need.delta, UP) or left <= 0:
+            return 1.0
+        users, moved = need.users.least, need.shift.moved * times
+        noise = composed_delta(users, int(self.noise.value), self.steps, left, moved)
+        with rounding(UP):
+            return min(1.0, float_up(hidden + grown * gmpy2.mpfr(noise)))
