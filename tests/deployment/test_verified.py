@@ -534,7 +534,7 @@ def test_each_party_has_its_signing_key(tmp_path):
         config = PartyConfig.read(tmp_path / "task" / name)
         assert config.signing.private_bytes_raw() == key.private_bytes_raw()
     shutil.copy(tmp_path / "task/relay-2/signing-key", tmp_path / "task/relay-1/signing-key")
-    with pytest.raises(ValueError, match="the signing key in .* must be that of the task"):
+    with pytest.raises(ValueError, match=r"the signing key in .* must be that of the task"):
         PartyConfig.read(tmp_path / "task" / "relay-1")
 
 
