@@ -6,12 +6,13 @@ openings do not open. It signs the reports of the set as it was handed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import httpx
 import numpy as np
+from numpy.typing import NDArray
 
 from ikos.deployment.adder import AdderEndpoint
 from ikos.deployment.endpoint import PartyEndpoints, split_ids
@@ -19,8 +20,9 @@ from ikos.deployment.intermediary import AGREED, check_kept
 from ikos.deployment.party_files import PartyConfig
 from ikos.deployment.remote import RemoteShuffler
 from ikos.deployment.store import Writing, damaged
-from ikos.deployment.verified import added, added_openings, digest_of, opening
+from ikos.deployment.verified import added, added_openings, digest_of
 from ikos.deployment.wire import ID_BYTES, Problem
+from ikos.verified.statements import SCALAR_BYTES
 
 HANDED = 0  # the analyzer's number: the row of what it handed this party
 
@@ -66,12 +68,10 @@ class RelayEndpoint(AdderEndpoint):
         """Return the places of reports whose openings do not fit."""
         if not rows:
             return []
-        receipts, secrets = (
-            np.frombuffer(b"".join(values), np.uint8).reshape(len(rows), -1)
-            for values in (rows.values(), map(openings.__getitem__, rows))
-        )
-        of: dict[str, Any] = {"ids": [*rows], "context": self.context, "receipts": receipts}
-        return added_openings(self.task).refused(self.config.party, (secrets,), **of)
+        secrets = _array([openings[number] for number in rows])
+        of: dict[str, Any] = {"context": self.context, "receipts": _array([*rows.values()])}
+        transport = added_openings(self.task)
+        return transport.refused(self.config.party, (secrets,), ids=[*rows], **of)
 
     def _rows(self, receipts: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield ids and receipts."""
@@ -96,13 +96,18 @@ class RelayEndpoint(AdderEndpoint):
         complete, rows = self.complete_ids(), self._handed()
         known = set(complete)
         here = ((number, part) for number, _, part in self.intake.reports() if number in known)
-        openings = [opening(secret) for _, secret in self.secrets(here)]
-        if len(openings) != len(complete):
-            raise damaged(f"{len(complete) - len(openings)} reports are gone")
+        secrets = [secret for _, secret in self.secrets(here)]
+        if len(secrets) != len(complete):
+            raise damaged(f"{len(complete) - len(secrets)} reports are gone")
+        total = added(_array(secrets))
         assert self.config.signing is not None
         listed = [(number, rows[number]) for number in complete]
         signed = self.config.signing.sign(digest_of(self.context, listed))
-        return b"".join(scalar.to_bytes(32) for scalar in added(openings)) + signed
+        return b"".join(scalar.to_bytes(SCALAR_BYTES) for scalar in total) + signed
+
+
+def _array(rows: Sequence[bytes]) -> NDArray[np.uint8]:
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
 
 
 def relay(config: PartyConfig, client: httpx.Client) -> PartyEndpoints[RelayEndpoint]:

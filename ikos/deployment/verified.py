@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from dataclasses import KW_ONLY, field
 from functools import cache, reduce
 from itertools import islice
-from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 from cryptography.exceptions import InvalidSignature
@@ -35,6 +34,8 @@ from ikos.verified.statements import ORDER, POINT_BYTES, SCALAR_BYTES
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
+
+_T = TypeVar("_T")
 
 SIGNATURE_BYTES = 64
 KEY_BYTES = 32
@@ -69,9 +70,11 @@ def digest_of(context: bytes, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
     return digest.digest()
 
 
-def added(openings: Iterable[list[int]]) -> list[int]:
-    """Return the sum of openings."""
-    return [total % ORDER for total in reduce(lambda one, more: [*map(add, one, more)], openings)]
+def added(rows: NDArray[np.uint8]) -> list[int]:
+    """Return the sum of openings, one in each row, of fewer than 2^32."""
+    words = np.ascontiguousarray(rows).view(">u4").sum(axis=0, dtype=np.uint64)
+    scalars = words.reshape(-1, SCALAR_BYTES // 4).tolist()
+    return [reduce(lambda high, low: (high << 32) + low, scalar) % ORDER for scalar in scalars]
 
 
 @dataclass(frozen=True)
@@ -201,21 +204,20 @@ class VerifiedTerms(AddingTerms):
     ) -> Iterator[tuple[bytes, bytes | None]]:
         """Yield each report's commitments and its proof's digest, if proof and opening hold."""
         transport, context = added_openings(window.task), self.context(window)
-        rest, together = iter(reports), TOGETHER_BYTES // self.own_bytes(window.task)
-        while some := list(islice(rest, together)):
-            ids, part = [number for number, _ in some], self.split(window.task, some)
+        for ids, part in self._blocks(window.task, reports):
             bad = set(transport.refused(0, part, ids=ids, context=context))
             for place, row in enumerate(transport.receipts(part)):
                 yield ids[place], None if place in bad else row.tobytes()
 
-    def split(
-        self, task: Task, reports: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the analyzer's parts as its transport takes them: proofs, and openings."""
-        joined = b"".join(part for _, part in reports)
-        rows = np.frombuffer(joined, np.uint8).reshape(len(reports), -1)
-        own = self.secret_bytes(task)
-        return rows[:, :-own], rows[:, -own:]
+    def _blocks(
+        self, task: Task, reports: Iterable[tuple[_T, bytes]]
+    ) -> Iterator[tuple[list[_T], tuple[NDArray[np.uint8], NDArray[np.uint8]]]]:
+        """Yield parts of some reports, as the transport takes them: with a proof, and openings."""
+        rest, own = iter(reports), self.secret_bytes(task)
+        while some := list(islice(rest, TOGETHER_BYTES // self.own_bytes(task))):
+            names, parts = zip(*some, strict=True)
+            rows = np.frombuffer(b"".join(parts), np.uint8).reshape(len(parts), -1)
+            yield [*names], (rows[:, :-own], rows[:, -own:])
 
     @contextmanager
     def opener(
@@ -249,17 +251,16 @@ class VerifiedTerms(AddingTerms):
 
     def _listed(self, window: Window, chosen: Chosen) -> list[tuple[bytes, bytes]]:
         """Return the ids and receipts of a set, in the order of ids."""
-        transport, receipts = added_openings(window.task), [b""] * len(chosen.ids)
-        for place, part in chosen.parts():
-            (row,) = transport.receipts(self.split(window.task, [(b"", part)]))
-            receipts[place] = row.tobytes()
-        return list(zip(chosen.ids, receipts, strict=True))
+        transport, receipts = added_openings(window.task), dict[int, bytes]()
+        for places, part in self._blocks(window.task, chosen.parts()):
+            receipts |= zip(places, map(bytes, transport.receipts(part)), strict=True)
+        return [(number, receipts[place]) for place, number in enumerate(chosen.ids)]
 
     def _opening(self, task: Task, opened: Sequence[Opened], chosen: Chosen) -> list[int]:
         """Return the opening of the product of all commitments of a set."""
-        own = self.secret_bytes(task)
-        mine = added(opening(part[-own:]) for _, part in chosen.parts())
-        return added([mine, *(sums for sums, _ in opened)])
+        own = (added(rows) for _, (_, rows) in self._blocks(task, chosen.parts()))
+        columns = zip(*own, *(sums for sums, _ in opened), strict=True)
+        return [sum(column) % ORDER for column in columns]
 
     def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return the sums, which open the product of all commitments."""
