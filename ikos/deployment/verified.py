@@ -8,12 +8,11 @@ the reports in it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, field
 from functools import cache, reduce
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
@@ -44,6 +43,9 @@ DIGEST_BYTES = 32
 TOGETHER_BYTES = 1 << 23
 """Bytes of reports whose proofs are verified together: more are no faster."""
 
+SORTED_BYTES = 1 << 26
+"""Bytes of reports that are in memory to be sorted."""
+
 REPORT_SECONDS = 250e-6
 """Time on one core to verify a report before a release, measured; and the release."""
 
@@ -60,14 +62,6 @@ def opening(secret: bytes) -> list[int]:
     if max(scalars) >= ORDER:
         raise ValueError("an opening must hold scalars below the order of the group")
     return scalars
-
-
-def digest_of(context: bytes, reports: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return what the parties sign: SHA-256 of the context, and of ids and receipts in order."""
-    digest = hashlib.sha256(b"ikos-verified-sum-1" + context)
-    for number, receipt in reports:
-        digest.update(number + receipt)
-    return digest.digest()
 
 
 def added(rows: NDArray[np.uint8]) -> list[int]:
@@ -224,6 +218,8 @@ class VerifiedTerms(AddingTerms):
         self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Check each relay's sum against its commitments, and its signature."""
+        from ikos.verified.certificate import digest  # needs the extra
+
         del read_key, batches
         task, proofs = window.task, added_openings(window.task).proofs(self.context(window))
         reports = cache(lambda: self._listed(window, chosen))
@@ -242,7 +238,7 @@ class VerifiedTerms(AddingTerms):
             signed = data[-SIGNATURE_BYTES:]
             try:
                 key = Ed25519PublicKey.from_public_bytes(self.signing_keys[party])
-                key.verify(signed, digest_of(self.context(window), listed))
+                key.verify(signed, digest(self.context(window), listed))
             except (InvalidSignature, ValueError):
                 raise ValueError(f"{name} has not signed the set of reports") from None
             return [*sums, blinding], signed
@@ -266,3 +262,37 @@ class VerifiedTerms(AddingTerms):
         """Return the sums, which open the product of all commitments."""
         *sums, _ = self._opening(window.task, opened, chosen)
         return Totals(sums, len(chosen.ids), refused=tuple(chosen.refused))
+
+    def certificate(
+        self,
+        window: Window,
+        opened: Sequence[Opened],
+        chosen: Chosen,
+        sign: Callable[[bytes], bytes],
+    ) -> Iterator[bytes]:
+        """Yield the lines of the certificate, with the signatures of all parties."""
+        from ikos.verified.certificate import Certificate, digest  # needs the extra
+
+        protocol: AnySum = window.task.protocol
+        *sums, blinding = self._opening(window.task, opened, chosen)
+        signed = sign(digest(self.context(window), self._listed(window, chosen)))
+        certificate = Certificate(
+            protocol.parameters,
+            window.bound,
+            self._reports(window.task, chosen),
+            sums,
+            blinding,
+            self.signing_keys,
+            [signed, *(signature for _, signature in opened)],
+        )
+        return certificate.lines()
+
+    def _reports(self, task: Task, chosen: Chosen) -> Iterator[tuple[bytes, bytes, bytes]]:
+        """Yield ids, commitments and proofs, in the order of ids; some of them are in memory."""
+        first, second = accumulate(added_openings(task).public_bytes)
+        together = SORTED_BYTES // self.own_bytes(task)
+        for start in range(0, len(chosen.ids), together):
+            some = range(start, min(start + together, len(chosen.ids)))
+            parts = {place: part for place, part in chosen.parts() if place in some}
+            for place in some:
+                yield chosen.ids[place], parts[place][:first], parts[place][first:second]
