@@ -25,7 +25,7 @@ Point = PublicKey
 BASE = Point.from_secret(b"\1")
 """The generator of the curve's standard."""
 
-_FEW = 64  # up to so many points, a product each costs less than buckets
+_FEW = 300  # up to so many points, a product each costs less than buckets
 _TABLE = 1 << 22  # entries of about 200 bytes
 
 
@@ -96,7 +96,7 @@ def power_product(points: Sequence[Point | None], exponents: Sequence[int]) -> P
     powers = [(point, exponent) for point, exponent in reduced if exponent]
     if len(powers) <= _FEW:
         return combine([p.multiply(e.to_bytes(SCALAR_BYTES)) for p, e in powers])
-    width = len(powers).bit_length() - 4
+    width = len(powers).bit_length() - 5
     result = None
     for shift in reversed(range(0, ORDER.bit_length(), width)):
         buckets: list[list[Point | None]] = [[] for _ in range(1 << width)]

@@ -67,6 +67,11 @@ class Statement:
         return len(self.outputs)
 
     @property
+    def size(self) -> int:
+        """The number of wires."""
+        return self.free + len(self.derived)
+
+    @property
     def proof_bytes(self) -> int:
         """Length of a proof: three points, and the free bits and two more as scalars.
 
