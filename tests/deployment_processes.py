@@ -103,7 +103,7 @@ def die_where_told(orders: Path) -> None:
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
         (shuffler.ShufflerEndpoint, ("ids", "agree", "batch", "forget")),
-        (helper.HelperEndpoint, ("ids", "agree", "_sum", "_keep", "batch", "forget")),
+        (helper.HelperEndpoint, ("ids", "agree", "sum", "_keep", "batch", "forget")),
         (store.Store, ("shrink", "_write_tally", "_line")),
         (analyzer.AnalyzerEndpoint, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),

@@ -372,7 +372,7 @@ def _wire_seeds(name: str, window: int) -> dict[str, Any]:
         words = transport.keystream(seeds[-1], party, number, task.transport.context(where))
         vectors.append(transport.elements(words))
         transport.group.subtract(left, vectors[-1])
-        infos.append(helpers.seed_info(where, party, number))
+        infos.append(task.transport.info(where, party, number))
         envelopes.append(_sealed(where.public_key(party), infos[-1], seeds[-1], keys[-1]))
         holder = _wire_key(name, where.key * task.columns + party - 1)
         assert unsealed(envelopes[-1], holder, infos[-1]) == seeds[-1]

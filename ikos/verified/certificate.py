@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -38,6 +38,15 @@ _FIELDS = "the id", "the commitments", "the proof"
 
 Report = tuple[bytes, bytes, bytes]
 """An id, the commitments one after the other, and the proof."""
+
+
+class Units(NamedTuple):
+    """The bounds of the data, their distance in steps, and the number of values of the noise."""
+
+    lower: Fraction
+    upper: Fraction
+    precision: int
+    width: int
 
 
 def digest(context: bytes, receipts: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -129,12 +138,17 @@ class Checked:
         return hashlib.sha256(canonical.encode()).digest()
 
     @property
+    def units(self) -> Units | None:
+        """The bounds and the noise of the data; None of exact sums."""
+        return _units(self.parameters, self.statement) if "secure_sum" in self.parameters else None
+
+    @property
     def estimates(self) -> list[float] | None:
         """The sums in the units of the data, less the mean of the noise; None of exact sums."""
-        if "secure_sum" not in self.parameters:
+        if self.units is None:
             return None
-        lower, step, width = _units(self.parameters, self.statement)
-        mean = Fraction(self.users * (width - 1), 2)
+        lower, upper, precision, width = self.units
+        step, mean = (upper - lower) / precision, Fraction(self.users * (width - 1), 2)
         return [float(self.users * lower + (total - mean) * step) for total in self.sums]
 
 
@@ -270,16 +284,16 @@ def _stated(text: str) -> Checked:
     return Checked(outer, window, keys, statement, relays + 1, n, least)
 
 
-def _units(outer: Mapping[str, Any], statement: Statement) -> tuple[Fraction, Fraction, int]:
-    """Return the lower bound of the data, a step, and the number of values of the noise."""
-    lower, upper = (float.fromhex(str(outer.get(end))) for end in ("lower", "upper"))
-    step = number("upper", upper, above=number("lower", lower)) - Fraction(lower)
+def _units(outer: Mapping[str, Any], statement: Statement) -> Units:
+    """Return the units of a private sum's parameters, which must fit the statement."""
+    low, high = (float.fromhex(str(outer.get(end))) for end in ("lower", "upper"))
+    lower, upper = number("lower", low), number("upper", high, above=low)
     precision = integer("precision", outer.get("precision"), low=1, high=statement.largest)
     width = statement.largest - precision + 1
     fits = outer.get("noise_width") == str(width) and statement.steps in (0, precision)
     if not fits or outer.keys() - _NAMES:
         raise ValueError("parameters must have their own names alone, and fit each other")
-    return Fraction(lower), step / precision, width
+    return Units(lower, upper, precision, width)
 
 
 def _end(text: str, stated: Checked) -> tuple[list[int], int, list[bytes]]:

@@ -244,11 +244,11 @@ class TestNew:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            (addresses(3), r"--shuffler or --helper must be at least 4 addresses for .*, got 3"),
+            (addresses(3), r"--shuffler or --helper or --relay must be at least 4 .*, got 3"),
             (addresses()[:-2], r"missing option '--analyzer' \(or --dry-run\)"),
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
-            ((*addresses(), "--helper", "x"), r"--shuffler or --helper must be an address .*'x'"),
+            ((*addresses(), "--helper", "x"), r"--shuffler or --helper or --relay must be .*'x'"),
             ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' is not a "),
             ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
             (
