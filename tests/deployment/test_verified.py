@@ -18,7 +18,7 @@ from deployment_tasks import KEYS, SIGNERS
 from deployment_world import World
 
 from ikos import Box
-from ikos.deployment import Task, store
+from ikos.deployment import Task, store, verified
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
@@ -28,6 +28,7 @@ from ikos.deployment.wire import Problem, encoded
 from ikos.primitives.randomness import secure
 from ikos.sums.ledger import Ledger
 from ikos.transports.base import Reports, Totals
+from ikos.verified.certificate import verify
 from ikos.verified.statements import ORDER
 
 BOX = Box(2, -3, 20)
@@ -200,6 +201,48 @@ def test_the_sum_is_that_of_complete_reports_in_each_window(world, date):
     assert world.party(0, 1).release() == result
     for party in world.parties.values():
         assert not any(party.at(1).count(table) for table in ("report", "opened", "complete"))
+
+
+@pytest.mark.slow
+def test_anyone_can_check_the_certificate(world, monkeypatch):
+    """It is on the disk before the result, of the reports in the set alone, signed by all."""
+    monkeypatch.setattr(verified, "SORTED_BYTES", 3000)  # a few reports
+    window = world.task.at(0)
+    reports, liar = filled(world), shifted(made(window), 1)
+    world.send(4, sealed(window, liar))
+    refused("notFound", world.analyzer.certificate)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.analyzer, "_conclude", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            world.analyzer.release()
+    path = world.folder / "analyzer" / "certificate-0"
+    first = path.read_bytes()
+    world.parties[0].end()
+    world.start(0)
+    result = world.analyzer.release()
+    assert path.read_bytes() == first
+    assert world.analyzer.certificate().path == path
+    with path.open("rb") as file:
+        checked = verify(file)
+    assert checked.users == result.users == 4
+    assert checked.keys == PUBLIC
+    assert checked.window == window.bound
+    assert checked.parameter_hash.hex() == world.task.parameters
+    assert checked.estimates == result.estimate
+    listed = [line.partition(b" ")[0].decode() for line in first.splitlines()[1:-1]]
+    assert listed == sorted(report.ids[0].hex() for report in reports)
+
+
+def test_a_certificate_that_cannot_be_written_is_no_result(world):
+    """It is tried again, and the message does not quote what it would have held."""
+    filled(world)
+    part = world.folder / "analyzer" / "certificate-0.part"
+    part.mkdir()
+    with pytest.raises(OSError, match=r"^the certificate cannot be written: is a directory$"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+    part.rmdir()
+    assert world.analyzer.release().users == 4
 
 
 # Who lies
