@@ -67,6 +67,11 @@ class Statement:
         return len(self.outputs)
 
     @property
+    def largest(self) -> int:
+        """Largest value, of each of them."""
+        return self.steps + sum(self.weights)
+
+    @property
     def size(self) -> int:
         """The number of wires."""
         return self.free + len(self.derived)

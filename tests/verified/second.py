@@ -6,6 +6,9 @@ equations as they are printed. About 20 ms for a proof of three bits.
 
 import functools
 import hashlib
+import json
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 P = 2**256 - 2**32 - 977
 Q = int("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141", 16)
@@ -131,3 +134,85 @@ def valid(statement, context, name, commitments, proof):
     bases = [G] + [generator(f"value {i}") for i in range(1, len(values(f, c)))]
     right += [(base, -y) for base, y in zip(bases, values(f, c), strict=True)]
     return product(left) is None and product(right) is None
+
+
+def sha256(data):
+    return hashlib.sha256(data).digest()
+
+
+def own(text, size):
+    """Read hexadecimal digits."""
+    assert len(text) == 2 * size
+    assert set(text) <= set("0123456789abcdef")
+    return bytes.fromhex(text)
+
+
+def certificate(data):
+    """Return the number of reports and the sums of a valid certificate; AssertionError for others.
+
+    Of a valid first line it checks what a reader relies on: types, sizes and what must agree.
+    """
+    *lines, nothing = data.split(b"\n")
+    assert nothing == b""
+    head, *rows, end = (line.decode("ascii") for line in lines)
+    head, end = json.loads(head), json.loads(end)
+    assert list(head) == ["certificate", "parameters", "window", "keys"]
+    assert list(end) == ["sums", "blinding", "signatures"]
+    assert head["certificate"] == "ikos-verified-sum-1"
+    of = head["parameters"]
+    canonical = json.dumps(of, sort_keys=True, separators=(",", ":")).encode()
+    window = own(head["window"], len(head["window"]) // 2)
+    context = sha256(canonical) + window
+    assert 0 < len(window) <= 1000
+    inner = of.get("secure_sum", of)
+    numbers = [inner[name] for name in ("n", "min_honest", "dimension", "largest")]
+    n, least, d, largest = numbers
+    assert all(type(number) is int for number in numbers)
+    assert 1 <= least <= n <= 10**9
+    assert inner["q"] == hex(Q)
+    assert 1 <= largest < 2**128
+    hot = inner["one_hot"]
+    statement = ("bounded", largest, d)
+    if hot is not None:
+        steps, width = hot["steps"], hot["width"]
+        assert largest == steps + width - 1
+        assert steps > 0 < width
+        statement = ("one-hot", d, steps, width)
+    bits = d * len(weights(largest)) if hot is None else d * (len(weights(width - 1)) + 1) - 1
+    assert (1 if hot is None else 2) <= d
+    assert bits <= 500
+    if "secure_sum" in of:
+        width = largest - of["precision"] + 1
+        assert of["noise_width"] == str(width)
+        assert hot in (None, {"steps": of["precision"], "width": width})
+        assert float.fromhex(of["lower"]) < float.fromhex(of["upper"])
+    added = inner["protocol"] == "ikos-added-openings-1"
+    parties = inner["relays"] + 1 if added else 1
+    assert added or inner["protocol"] == "ikos-shuffled-openings-1"
+    keys = [own(key, 32) for key in head["keys"]]
+    assert len(set(keys)) == len(keys)
+    assert not added or len(keys) in (0, parties)
+    text = b"ikos-verified-sum-1: digest" + len(context).to_bytes(4, "big") + context
+    last, total = b"", None
+    for row in rows:
+        name, commitments, proof = row.split(" ")
+        name, commitments = own(name, 16), own(commitments, 33 * parties)
+        proof = own(proof, 99 + 32 * (bits + 2))
+        assert name > last
+        assert valid(statement, context, name, commitments, proof)
+        for at in range(0, len(commitments), 33):
+            total = add(total, point(commitments[at : at + 33]))
+        text += name + commitments + sha256(proof)
+        last = name
+    assert least <= len(rows) <= n
+    sums, blinding = end["sums"], scalar(own(end["blinding"], 32))
+    assert len(sums) == d
+    assert all(type(one) is int and 0 <= one <= len(rows) * largest for one in sums)
+    bases = [G] + [generator(f"value {i}") for i in range(1, d)]
+    opening = product(
+        [(generator("h"), -blinding), *((b, -y) for b, y in zip(bases, sums, strict=False))]
+    )
+    assert add(total, opening) is None
+    for key, signature in zip(keys, end["signatures"], strict=True):
+        Ed25519PublicKey.from_public_bytes(key).verify(own(signature, 64), sha256(text))
+    return len(rows), sums
