@@ -84,7 +84,7 @@ class HelpersTerms(AddingTerms):
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
         count = cls.count_of(wanted, helpers, corrupt_shufflers)
-        recipe = cls(count, noise or "users").recipe(wanted.kem)
+        recipe = Helpers(count, noise or "users", (cls.encrypted(wanted.kem),))
         budget = wanted.epsilon, wanted.delta
         protocol = sum_of(wanted.users, wanted.domain, *budget, recipe, **numbers)
         return cls.fields_of(protocol, wanted.domain)
