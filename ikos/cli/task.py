@@ -358,8 +358,8 @@ def new(request: TaskRequest) -> Report:
     terms, columns = TERMS[request.transport], len(request.shufflers)
     count = (request.keys or request.windows) * len(terms.key_holders(columns))
     keys = [PrivateKey.generate(request.kem) for _ in range(count)]
-    signers = 0 if request.dry_run else terms.signers(columns)
-    signing = [Ed25519PrivateKey.generate() for _ in range(signers)]
+    signs = "signing_keys" in terms.options and not request.dry_run
+    signing = [Ed25519PrivateKey.generate() for _ in range((columns + 1) * signs)]
     try:
         task = request.task(keys, signing)
     except BatchTooLarge as error:

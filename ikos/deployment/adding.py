@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 from ikos._validation import InvalidValue, quote
 from ikos.deployment.envelopes import envelope_overhead
 from ikos.deployment.opening import KEMS, public_key, suite
-from ikos.deployment.sums import SumTerms
+from ikos.deployment.sums import AnySum, SumTerms, sum_of
 from ikos.deployment.terms import Wanted
 from ikos.results.conditions import Condition, Kind
-from ikos.transports.base import Transport
+from ikos.transports.base import Recipe, Transport
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
@@ -69,15 +69,31 @@ class AddingTerms(SumTerms):
         return Condition(Kind.CRYPTOGRAPHY, text, computational=True)
 
     @abstractmethod
+    def recipe(self, kem: str) -> Recipe:
+        """Return the recipe of the transport, which rests on the encryption of secrets."""
+
+    def protocol(self, task: Task) -> AnySum:
+        """Return the private sum that clients and parties run."""
+        names = ("precision", "modulus", "min_honest", "integers")
+        numbers = {name: getattr(task, name) for name in names}
+        budget = task.epsilon, task.delta
+        return sum_of(task.users, task.domain, *budget, self.recipe(task.kem), **numbers)
+
+    def order(self, task: Task) -> int:
+        """Return the order of the group."""
+        return task.modulus
+
+    def blocks(self, task: Task) -> tuple[int, ...]:
+        """Return that a secret is for all coordinates."""
+        return (task.protocol.transport.dimension,)
+
+    @abstractmethod
     def own_bytes(self, task: Task) -> int:
         """Return the bytes of the analyzer's part of a report."""
 
     @abstractmethod
     def secret_bytes(self, task: Task) -> int:
         """Return the bytes of a secret."""
-
-    def check_secret(self, task: Task, secret: bytes) -> None:
-        """Raise ValueError for a secret that no client sends."""
 
     def part_bytes(self, task: Task, party: int) -> int:
         """Return the bytes of the analyzer's part, or of an envelope."""

@@ -24,7 +24,7 @@ from ikos.counts.helpers import SEED_BYTES
 from ikos.deployment.adding import AddingTerms
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.packed import add_packed, packed
-from ikos.deployment.sums import AnySum, sum_of
+from ikos.deployment.sums import sum_of
 from ikos.deployment.task_fields import Integer
 from ikos.deployment.terms import Chosen, Opened, Wanted
 from ikos.primitives.concurrency import cores
@@ -95,13 +95,9 @@ class HelpersTerms(AddingTerms):
         adding: Any = "parties" if cast(AddedShares, transport).noise else "users"
         return cls(transport.parties, adding)
 
-    def protocol(self, task: Task) -> AnySum:
-        """Return the private sum that clients and parties run."""
-        recipe = Helpers(self.helpers, self.noise, (self.encrypted(task.kem),))
-        names = ("precision", "modulus", "min_honest", "integers")
-        numbers = {name: getattr(task, name) for name in names}
-        budget = task.epsilon, task.delta
-        return sum_of(task.users, task.domain, *budget, recipe, **numbers)
+    def recipe(self, kem: str) -> Helpers:
+        """Return the recipe of sums with helpers."""
+        return Helpers(self.helpers, self.noise, (self.encrypted(kem),))
 
     # What is sent
 
@@ -109,14 +105,6 @@ class HelpersTerms(AddingTerms):
     def columns(self) -> int:
         """Number of helpers."""
         return self.helpers
-
-    def order(self, task: Task) -> int:
-        """Return the order of the group."""
-        return task.modulus
-
-    def blocks(self, task: Task) -> tuple[int, ...]:
-        """Return that a seed is for all coordinates."""
-        return (added_shares(task).dimension,)
 
     def own_bytes(self, task: Task) -> int:
         """Return the bytes of the vector for the analyzer."""

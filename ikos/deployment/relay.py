@@ -48,9 +48,12 @@ class RelayEndpoint(AdderEndpoint):
             raise Problem("batchRejected", str(error)) from None
         here = ((number, part) for number, _, part in self.intake.reports() if number in rows)
         openings = dict(self.secrets(here))
-        if len(openings) < len(rows):
-            raise Problem("batchRejected", "some of these reports are not here")
-        refused = [ids[place] for place in self._unopened(rows, openings)]
+        if len(openings) < max(1, len(rows)):
+            raise Problem("batchRejected", "some of these reports are not here, or there are none")
+        secrets = _array([openings[number] for number in ids])
+        of: dict[str, Any] = {"context": self.context, "receipts": _array([*rows.values()])}
+        places = added_openings(self.task).refused(self.config.party, (secrets,), ids=ids, **of)
+        refused = [ids[place] for place in places]
         kept = b"".join(number + rows[number] for number in ids if number not in set(refused))
 
         def work(writing: Writing) -> None:
@@ -63,15 +66,6 @@ class RelayEndpoint(AdderEndpoint):
         self.write(work).result()
         self.name_refused(refused, "its opening does not fit its commitment")
         return b"".join(refused)
-
-    def _unopened(self, rows: dict[bytes, bytes], openings: dict[bytes, bytes]) -> list[int]:
-        """Return the places of reports whose openings do not fit."""
-        if not rows:
-            return []
-        secrets = _array([openings[number] for number in rows])
-        of: dict[str, Any] = {"context": self.context, "receipts": _array([*rows.values()])}
-        transport = added_openings(self.task)
-        return transport.refused(self.config.party, (secrets,), ids=[*rows], **of)
 
     def _rows(self, receipts: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield ids and receipts."""

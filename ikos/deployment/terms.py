@@ -74,12 +74,6 @@ class Terms(ABC):
         del columns
         return range(1)
 
-    @staticmethod
-    def signers(columns: int) -> int:
-        """Return the number of parties that sign, of a task with a number of intermediaries."""
-        del columns
-        return 0
-
     # How a task is made
 
     @classmethod

@@ -55,15 +55,6 @@ def added_openings(task: Task) -> AddedOpenings:
     return cast(AddedOpenings, task.protocol.transport)
 
 
-def opening(secret: bytes) -> list[int]:
-    """Return the scalars in an opening, the blinding factor last; ValueError for other bytes."""
-    starts = range(0, len(secret), SCALAR_BYTES)
-    scalars = [int.from_bytes(secret[at : at + SCALAR_BYTES], "big") for at in starts]
-    if max(scalars) >= ORDER:
-        raise ValueError("an opening must hold scalars below the order of the group")
-    return scalars
-
-
 def added(rows: NDArray[np.uint8]) -> list[int]:
     """Return the sum of openings, one in each row, of fewer than 2^32."""
     words = np.ascontiguousarray(rows).view(">u4").sum(axis=0, dtype=np.uint64)
@@ -88,11 +79,6 @@ class VerifiedTerms(AddingTerms):
 
     # How a task is made
 
-    @staticmethod
-    def signers(columns: int) -> int:
-        """Return all parties."""
-        return columns + 1
-
     @classmethod
     def chosen(
         cls,
@@ -105,11 +91,10 @@ class VerifiedTerms(AddingTerms):
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
         count = cls.count_of(wanted, relays, corrupt_shufflers)
-        recipe = Verified(count, (cls.encrypted(wanted.kem),))
-        budget = wanted.epsilon, wanted.delta
-        protocol = sum_of(wanted.users, wanted.domain, *budget, recipe, **numbers)
         drafted = [number.to_bytes(KEY_BYTES) for number in range(count + 1)]
-        terms = cls(count, tuple(signing_keys or drafted))
+        terms, budget = cls(count, tuple(signing_keys or drafted)), (wanted.epsilon, wanted.delta)
+        recipe = terms.recipe(wanted.kem)
+        protocol = sum_of(wanted.users, wanted.domain, *budget, recipe, **numbers)
         return cls.fields_of(protocol, wanted.domain) | {"transport": terms}
 
     @classmethod
@@ -117,8 +102,12 @@ class VerifiedTerms(AddingTerms):
         """Return the terms of a transport, without keys."""
         return cls(transport.parties)
 
+    def recipe(self, kem: str) -> Verified:
+        """Return the recipe of verified sums."""
+        return Verified(self.relays, (self.encrypted(kem),))
+
     def protocol(self, task: Task) -> AnySum:
-        """Return the private sum that clients and parties run."""
+        """Return the private sum; refuse too few keys."""
         keys = set(self.signing_keys)
         if len(keys) != self.relays + 1 or set(map(len, keys)) != {KEY_BYTES}:
             raise InvalidValue(
@@ -126,11 +115,7 @@ class VerifiedTerms(AddingTerms):
                 f"must be {self.relays + 1} different ones of {KEY_BYTES} bytes, a party's each, "
                 f"got {len(keys)}",
             )
-        recipe = Verified(self.relays, (self.encrypted(task.kem),))
-        names = ("precision", "modulus", "min_honest", "integers")
-        numbers = {name: getattr(task, name) for name in names}
-        budget = task.epsilon, task.delta
-        return sum_of(task.users, task.domain, *budget, recipe, **numbers)
+        return super().protocol(task)
 
     # What is sent
 
@@ -139,14 +124,6 @@ class VerifiedTerms(AddingTerms):
         """Number of relays."""
         return self.relays
 
-    def order(self, task: Task) -> int:
-        """Return the order of the group."""
-        return task.modulus
-
-    def blocks(self, task: Task) -> tuple[int, ...]:
-        """Return that an opening is of all coordinates."""
-        return (added_openings(task).dimension,)
-
     def own_bytes(self, task: Task) -> int:
         """Return the bytes of commitments, proof and opening."""
         return sum(added_openings(task).public_bytes) + self.secret_bytes(task)
@@ -154,11 +131,6 @@ class VerifiedTerms(AddingTerms):
     def secret_bytes(self, task: Task) -> int:
         """Return the bytes of an opening: of all coordinates, and a blinding factor."""
         return SCALAR_BYTES * (added_openings(task).dimension + 1)
-
-    def check_secret(self, task: Task, secret: bytes) -> None:
-        """Raise ValueError for scalars that are not below the order."""
-        del task
-        opening(secret)
 
     def receipt_bytes(self, task: Task) -> int:
         """Return the bytes of all commitments of a report, and of its proof's digest."""
@@ -185,13 +157,16 @@ class VerifiedTerms(AddingTerms):
 
     def check(self, task: Task, part: bytes) -> None:
         """Raise ValueError for what is not points and scalars; a batch verifies the proof."""
-        from ikos.verified.group import decode  # needs the extra
+        from ikos.verified import group  # needs the extra
 
         del task
         size = (self.relays + 4) * POINT_BYTES
-        for at in range(0, size, POINT_BYTES):
-            decode(part[at : at + POINT_BYTES])
-        opening(part[size:])
+        try:
+            for at in range(0, size, POINT_BYTES):
+                group.decode(part[at : at + POINT_BYTES])
+            group.scalars(part[size:])
+        except ValueError:
+            raise ValueError("a report must hold points, and scalars below their order") from None
 
     def receipts(
         self, window: Window, reports: Iterable[tuple[bytes, bytes]]
@@ -219,6 +194,7 @@ class VerifiedTerms(AddingTerms):
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Check each relay's sum against its commitments, and its signature."""
         from ikos.verified.certificate import digest  # needs the extra
+        from ikos.verified.group import scalars
 
         del read_key, batches
         task, proofs = window.task, added_openings(window.task).proofs(self.context(window))
@@ -228,7 +204,7 @@ class VerifiedTerms(AddingTerms):
             name, listed = task.party_name(party), reports()
             own = [receipt[party * POINT_BYTES :][:POINT_BYTES] for _, receipt in listed]
             try:
-                *sums, blinding = opening(data[:-SIGNATURE_BYTES])
+                *sums, blinding = scalars(data[:-SIGNATURE_BYTES])
                 if not proofs.opens(own, sums, blinding):
                     raise ValueError
             except ValueError:

@@ -18,7 +18,7 @@ from deployment_tasks import KEYS, SIGNERS
 from deployment_world import World
 
 from ikos import Box
-from ikos.deployment import Task, store
+from ikos.deployment import Task, store, verified
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.party_files import PartyConfig, write_party_files
 from ikos.deployment.reports import ClientReport
@@ -28,6 +28,7 @@ from ikos.deployment.wire import Problem, encoded
 from ikos.primitives.randomness import secure
 from ikos.sums.ledger import Ledger
 from ikos.transports.base import Reports, Totals
+from ikos.verified.certificate import verify
 from ikos.verified.statements import ORDER
 
 BOX = Box(2, -3, 20)
@@ -202,6 +203,48 @@ def test_the_sum_is_that_of_complete_reports_in_each_window(world, date):
         assert not any(party.at(1).count(table) for table in ("report", "opened", "complete"))
 
 
+@pytest.mark.slow
+def test_anyone_can_check_the_certificate(world, monkeypatch):
+    """It is on the disk before the result, of the reports in the set alone, signed by all."""
+    monkeypatch.setattr(verified, "SORTED_BYTES", 3000)  # a few reports
+    window = world.task.at(0)
+    reports, liar = filled(world), shifted(made(window), 1)
+    world.send(4, sealed(window, liar))
+    refused("notFound", world.analyzer.certificate)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.analyzer, "_conclude", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            world.analyzer.release()
+    path = world.folder / "analyzer" / "certificate-0"
+    first = path.read_bytes()
+    world.parties[0].end()
+    world.start(0)
+    result = world.analyzer.release()
+    assert path.read_bytes() == first
+    assert world.analyzer.certificate().path == path
+    with path.open("rb") as file:
+        checked = verify(file)
+    assert checked.users == result.users == 4
+    assert checked.keys == PUBLIC
+    assert checked.window == window.bound
+    assert checked.parameter_hash.hex() == world.task.parameters
+    assert checked.estimates == result.estimate
+    listed = [line.partition(b" ")[0].decode() for line in first.splitlines()[1:-1]]
+    assert listed == sorted(report.ids[0].hex() for report in reports)
+
+
+def test_a_certificate_that_cannot_be_written_is_no_result(world):
+    """It is tried again, and the message does not quote what it would have held."""
+    filled(world)
+    part = world.folder / "analyzer" / "certificate-0.part"
+    part.mkdir()
+    with pytest.raises(OSError, match=r"^the certificate cannot be written: is a directory$"):
+        world.analyzer.release()
+    assert world.analyzer.result() is None
+    part.rmdir()
+    assert world.analyzer.release().users == 4
+
+
 # Who lies
 
 
@@ -266,15 +309,12 @@ def test_what_is_no_report_is_refused_when_it_comes(world):
     points = 33 * (3 + 3)
     for place, byte in ((0, 4), (0, 0), (33, 7), (points - 33, 1)):
         wrong = part[:place] + bytes([byte]) + part[place + 1 :]
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="must hold points, and scalars"):
             world.analyzer.stored(report.ids[0], bytes(wrong))
     for place in (points, len(part) - 32):
         wrong = part[:place] + ORDER.to_bytes(32) + part[place + 32 :]
-        with pytest.raises(ValueError, match="below the order"):
+        with pytest.raises(ValueError, match="scalars below their order"):
             world.analyzer.stored(report.ids[0], bytes(wrong))
-    wrong = with_rows(report, 1, -1, opening_row([1, ORDER, 1]))
-    with pytest.raises(ValueError, match="below the order"):
-        world.shufflers[1].stored(report.ids[0], sealed(window, wrong).parts[1])
     part, other = sealed(window, report).parts[1], made(window)
     for number, party in ((other.ids[0], 1), (report.ids[0], 2)):
         with pytest.raises(ValueError, match="must be encrypted to this relay, for this window"):
@@ -442,6 +482,20 @@ def test_receipts_that_no_relay_keeps(world):
     assert one.examine(good[size:]) == b""  # others, while nothing is agreed
     refused("batchRejected", one.agree, b"".join(sorted(receipts)))
     one.agree(b"".join(sorted(receipts)[1:]))
+
+
+def test_a_scalar_that_is_not_below_the_order_does_not_fit(world):
+    """Though the commitment is the same modulo the order: there is one encoding of each."""
+    honest, report = filled(world), made(world.task.at(0))
+    _, *rest = openings(report)[1]
+    proofs = added_openings(world.task).proofs(b"")
+    *values, blinding = 5, *rest
+    receipts = receipts_of(world, honest)
+    receipts[report.ids[0]] = bytes(33) + proofs.commit(values, blinding) + bytes(33 + 32)
+    liar = with_rows(report, 1, -1, opening_row([5 + ORDER, *rest]))
+    world.send(4, sealed(world.task.at(0), liar), [1])
+    world.analyzer.close_all()
+    assert world.shufflers[1].examine(handed(receipts)) == report.ids[0]
 
 
 def test_a_commitment_that_is_no_point_is_refused_by_its_relay(world):
