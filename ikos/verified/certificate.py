@@ -32,8 +32,8 @@ _OPENINGS = {"ikos-added-openings-1": "relays", "ikos-shuffled-openings-1": "sha
 _SUMS = "ikos-private-sum-2", "ikos-private-vector-sum-2"
 _NAMES = {
     "protocol", "epsilon", "noise_width", "precision", "lower", "upper", "integers", "secure_sum",
-    "releases", "sensitivity", "domain", "sizes", "shape",
 }  # fmt: skip
+_MORE = {"releases", "sensitivity", "domain", "sizes", "shape"}  # of vectors
 _FIELDS = "the id", "the commitments", "the proof"
 
 Report = tuple[bytes, bytes, bytes]
@@ -270,11 +270,12 @@ def _stated(text: str) -> Checked:
     expected = {"protocol": inner["protocol"], own: inner.get(own), "n": n, "min_honest": least}
     expected |= {"q": hex(ORDER), "dimension": d, "largest": statement.largest}
     expected |= {"one_hot": hot or None}
+    more = () if private else ("upper", "shape")
+    named = {name: value for name, value in inner.items() if name not in more} == expected
+    if not named or (private and not _NAMES <= outer.keys() <= _NAMES | _MORE):
+        raise ValueError("parameters must have their own names alone, and fit each other")
     if private:
         _units(outer, statement)
-    more = () if private else ("upper", "shape")
-    if {name: value for name, value in inner.items() if name not in more} != expected:
-        raise ValueError("parameters must have their own names alone, and fit each other")
     window = _octets("window", head["window"])
     if not 1 <= len(window) <= _MAX_WINDOW:
         raise ValueError(f"window must be 1 to {_MAX_WINDOW} bytes, got {len(window)}")
@@ -286,13 +287,12 @@ def _stated(text: str) -> Checked:
 
 def _units(outer: Mapping[str, Any], statement: Statement) -> Units:
     """Return the units of a private sum's parameters, which must fit the statement."""
-    low, high = (float.fromhex(str(outer.get(end))) for end in ("lower", "upper"))
+    low, high = (float.fromhex(outer[end]) for end in ("lower", "upper"))
     lower, upper = number("lower", low), number("upper", high, above=low)
-    precision = integer("precision", outer.get("precision"), low=1, high=statement.largest)
+    precision = integer("precision", outer["precision"], low=1, high=statement.largest)
     width = statement.largest - precision + 1
-    fits = outer.get("noise_width") == str(width) and statement.steps in (0, precision)
-    if not fits or outer.keys() - _NAMES:
-        raise ValueError("parameters must have their own names alone, and fit each other")
+    if outer["noise_width"] != str(width) or statement.steps not in (0, precision):
+        raise ValueError("noise_width, precision and largest must fit each other")
     return Units(lower, upper, precision, width)
 
 
