@@ -335,7 +335,8 @@ def test_last_lines_that_do_not_fit():
     third = SIGNERS[0].sign(b"x").hex()
     for changes in (
         *({"sums": sums} for sums in (
-            [total + 1], [total - 1], [total + 9], [-1], [5 * 23 + 1], [total + ORDER], [10**400],
+            [total + 1], [total - 1], [total + 9], [-1], [5 * 23 + 1], [10**400],
+            [total + ORDER], [total - ORDER],
             [float(total)], [str(total)], [True], [None], [], [total, 0], total, {"0": total}, ...,
         )),
         *({"blinding": one} for one in (
