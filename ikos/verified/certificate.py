@@ -71,16 +71,12 @@ class Certificate:
 
     Attributes
     ----------
-    parameters : dict
-        Those of the sum: `ikos.PrivateSum.parameters`, or another sum's.
-    window : bytes
-        The name of the sum, which is in the context of its proofs.
+    parameters, window : dict, bytes
+        Those of the sum, `ikos.PrivateSum.parameters`, and its name.
     reports : iterable of (bytes, bytes, bytes)
         Each report's id, its commitments one after the other, and its proof, in the order of ids.
-    sums : sequence of int
-        The sum of each coordinate, in steps, noise included.
-    blinding : int
-        The sum of all blinding factors modulo the order of the group.
+    sums, blinding : sequence of int, int
+        The sum of each coordinate in steps, noise included, and of the blinding factors.
     keys, signatures : sequence of bytes
         Each party's Ed25519 public key, and its signature of the `digest` of the reports; none if
         one process played all parties.
@@ -107,18 +103,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Checked:
-    """A valid certificate, as `verify` returns it.
+    """A valid certificate: its first line, ``users`` reports with ``sums``.
 
-    Attributes
-    ----------
-    parameters, window, keys, sums
-        As of a `Certificate`.
-    statement : Statement
-        What is proved of each report.
-    commitments : int
-        The number of commitments of each report.
-    n, min_honest, users : int
-        The largest and the smallest number of reports, and their number.
+    Each report has this number of ``commitments``, and satisfies the ``statement``; there are
+    ``min_honest`` to ``n`` of them.
     """
 
     parameters: dict[str, Any]
