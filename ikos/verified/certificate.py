@@ -32,8 +32,8 @@ _OPENINGS = {"ikos-added-openings-1": "relays", "ikos-shuffled-openings-1": "sha
 _SUMS = "ikos-private-sum-2", "ikos-private-vector-sum-2"
 _NAMES = {
     "protocol", "epsilon", "noise_width", "precision", "lower", "upper", "integers", "secure_sum",
-    "releases", "sensitivity", "domain", "sizes", "shape",
 }  # fmt: skip
+_MORE = {"releases", "sensitivity", "domain", "sizes", "shape"}  # of vectors
 _FIELDS = "the id", "the commitments", "the proof"
 
 Report = tuple[bytes, bytes, bytes]
@@ -71,16 +71,12 @@ class Certificate:
 
     Attributes
     ----------
-    parameters : dict
-        Those of the sum: `ikos.PrivateSum.parameters`, or another sum's.
-    window : bytes
-        The name of the sum, which is in the context of its proofs.
+    parameters, window : dict, bytes
+        Those of the sum, `ikos.PrivateSum.parameters`, and its name.
     reports : iterable of (bytes, bytes, bytes)
         Each report's id, its commitments one after the other, and its proof, in the order of ids.
-    sums : sequence of int
-        The sum of each coordinate, in steps, noise included.
-    blinding : int
-        The sum of all blinding factors modulo the order of the group.
+    sums, blinding : sequence of int, int
+        The sum of each coordinate in steps, noise included, and of the blinding factors.
     keys, signatures : sequence of bytes
         Each party's Ed25519 public key, and its signature of the `digest` of the reports; none if
         one process played all parties.
@@ -107,18 +103,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Checked:
-    """A valid certificate, as `verify` returns it.
+    """A valid certificate: its first line, ``users`` reports with ``sums``.
 
-    Attributes
-    ----------
-    parameters, window, keys, sums
-        As of a `Certificate`.
-    statement : Statement
-        What is proved of each report.
-    commitments : int
-        The number of commitments of each report.
-    n, min_honest, users : int
-        The largest and the smallest number of reports, and their number.
+    Each report has this number of ``commitments``, and satisfies the ``statement``; there are
+    ``min_honest`` to ``n`` of them.
     """
 
     parameters: dict[str, Any]
@@ -270,11 +258,12 @@ def _stated(text: str) -> Checked:
     expected = {"protocol": inner["protocol"], own: inner.get(own), "n": n, "min_honest": least}
     expected |= {"q": hex(ORDER), "dimension": d, "largest": statement.largest}
     expected |= {"one_hot": hot or None}
+    more = () if private else ("upper", "shape")
+    named = {name: value for name, value in inner.items() if name not in more} == expected
+    if not named or (private and not _NAMES <= outer.keys() <= _NAMES | _MORE):
+        raise ValueError("parameters must have their own names alone, and fit each other")
     if private:
         _units(outer, statement)
-    more = () if private else ("upper", "shape")
-    if {name: value for name, value in inner.items() if name not in more} != expected:
-        raise ValueError("parameters must have their own names alone, and fit each other")
     window = _octets("window", head["window"])
     if not 1 <= len(window) <= _MAX_WINDOW:
         raise ValueError(f"window must be 1 to {_MAX_WINDOW} bytes, got {len(window)}")
@@ -286,13 +275,12 @@ def _stated(text: str) -> Checked:
 
 def _units(outer: Mapping[str, Any], statement: Statement) -> Units:
     """Return the units of a private sum's parameters, which must fit the statement."""
-    low, high = (float.fromhex(str(outer.get(end))) for end in ("lower", "upper"))
+    low, high = (float.fromhex(outer[end]) for end in ("lower", "upper"))
     lower, upper = number("lower", low), number("upper", high, above=low)
-    precision = integer("precision", outer.get("precision"), low=1, high=statement.largest)
+    precision = integer("precision", outer["precision"], low=1, high=statement.largest)
     width = statement.largest - precision + 1
-    fits = outer.get("noise_width") == str(width) and statement.steps in (0, precision)
-    if not fits or outer.keys() - _NAMES:
-        raise ValueError("parameters must have their own names alone, and fit each other")
+    if outer["noise_width"] != str(width) or statement.steps not in (0, precision):
+        raise ValueError("noise_width, precision and largest must fit each other")
     return Units(lower, upper, precision, width)
 
 
