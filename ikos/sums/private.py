@@ -208,7 +208,7 @@ class _Private(Sum[SumResult]):
             error=self._error if users == self.n else self.error(users),
             refused=totals.refused,
             soundness=self.transport.soundness,
-            certificate=None,
+            certificate=self.certificate(totals),
         )
 
     @property

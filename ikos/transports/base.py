@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import count
 from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
@@ -73,18 +74,25 @@ def joined(parts: Sequence[Part]) -> Part:
     return tuple(np.concatenate(rows) for rows in zip(*parts, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Evidence:
     """What lets others check a verified sum: its reports, and the opening of their product.
 
-    ``public`` has a row of bytes for each report: its commitments and its proof.
+    ``public`` has a row of bytes for each report: ``size`` of commitments, and its proof. Iterating
+    yields the id, the commitments and the proof of each, in the order of ids.
     """
 
     context: bytes
     ids: tuple[bytes, ...]
     public: NDArray[np.uint8]
+    size: int
     sums: tuple[int, ...]
     blinding: int
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        for id, place in sorted(zip(self.ids, count(), strict=False)):
+            row = self.public[place].tobytes()
+            yield id, row[: self.size], row[self.size :]
 
 
 @dataclass(frozen=True)

@@ -203,9 +203,7 @@ class Commitments(Transport):
 
     def influence_lines(self, step: float) -> tuple[str, ...]:
         """Return how far one user can move the sum, as printed, for a step in the data's units."""
-        whole, l1 = (
-            grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1)
-        )
+        whole, l1 = (grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1))
         norms = f" in Euclidean norm, {l1} in 1-norm" if self.dimension > 1 else ""
         return (f"influence {whole}{norms} (of one user on the sum, at most)",)
 
@@ -357,7 +355,7 @@ class Commitments(Transport):
         proofs, (size, _) = self.proofs(context), self.public_bytes
         points = [row[:size].tobytes() for row in reports.public]
         *sums, blinding = self._opened(proofs, points, openings)
-        evidence = Evidence(context, reports.ids, reports.public, tuple(sums), blinding)
+        evidence = Evidence(context, reports.ids, reports.public, size, tuple(sums), blinding)
         return Totals(sums, len(points), evidence=evidence)
 
     @abstractmethod

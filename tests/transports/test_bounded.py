@@ -13,7 +13,7 @@ from ikos.accounting.uniform_noise import composed_delta, uniform_delta
 from ikos.data.domains import Bounds, Coordinates
 from ikos.data.encoding import Encoding
 from ikos.data.sensitivity import Sensitivity
-from ikos.noise.uniform_noise import UniformNoise
+from ikos.noise.uniform_noise import UniformNoise, most_steps
 from ikos.numeric.uniform_sum import UniformSum
 from ikos.testing import DeterministicRandom
 from ikos.transports import Helpers
@@ -46,16 +46,18 @@ def test_reals_have_the_steps_of_the_documentation(users, epsilon, delta, steps)
     assert protocol.parameters["noise_width"] == "16"
 
 
-def test_integers_are_multiplied_and_have_a_coin_each():
-    protocol = a_sum(1000, 1, 1e-6, lower=-1, upper=0, integers=True)
+@pytest.mark.parametrize(("users", "width"), [(1000, 4), (10**5, 2)])
+def test_integers_are_multiplied_and_have_the_least_width_that_is_worthwhile(users, width):
+    protocol = a_sum(users, 1, 1e-6, lower=-1, upper=0, integers=True)
     k = protocol.precision
-    assert protocol.noise.width == 2
-    assert uniform_delta(1000, 2, k, 1) <= 0.99e-6 < uniform_delta(1000, 2, k + 1, 1)
-    assert protocol.mse == pytest.approx(1000 / 4 / k**2, rel=1e-9)
-    assert protocol.encoding.encode(np.array([-1.0, 0.0]), DeterministicRandom(0)).tolist() == [
-        0,
-        k,
-    ]
+    assert protocol.noise.width == width
+    assert uniform_delta(users, width, k, 1) <= 0.99e-6 < uniform_delta(users, width, k + 1, 1)
+    assert protocol.mse == pytest.approx(users * (width**2 - 1) / 12 / k**2, rel=1e-9)
+    steps = protocol.encoding.encode(np.array([-1.0, 0.0]), DeterministicRandom(0))
+    assert steps.tolist() == [0, k]
+    errors = [(w**2 - 1) / most_steps(users, w, Fraction(1), Fraction(99, 10**8)) ** 2
+              for w in (2, 4, 8, 16)]  # fmt: skip
+    assert (width**2 - 1) / k**2 <= 1.05**2 * min(errors)
 
 
 def test_integers_of_a_long_range_have_wider_noise():

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import pytest
 from transports.cases import sent, verify
 
-from ikos import SecureSum, SecureVectorSum
+from ikos import Categories, PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
 from ikos.testing import DeterministicRandom
-from ikos.transports import Reports, Shuffled, Verified, VerifiedShuffled
+from ikos.transports import Helpers, Reports, Shuffled, Verified, VerifiedShuffled
+from ikos.transports.base import Totals
 from ikos.transports.verified import ORDER, Valid, opening_of, scalars
+from ikos.verified import certificate
 from ikos.verified.proofs import Proofs
 from ikos.verified.statements import bounded
 
@@ -250,3 +253,43 @@ def test_the_reach_is_the_greatest_distance_of_two_valid_values() -> None:
               for z in np.ndindex(width, width, width) for i in range(3)]  # fmt: skip
     most = max(np.linalg.norm(x - y) for x in values for y in values)
     assert Valid(3, steps + width - 1, (steps, width)).reach == pytest.approx(most)
+
+
+@both
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda recipe: PrivateSum(N, 60, 0.4, upper=4, min_honest=3, transport=recipe),
+        lambda recipe: PrivateVectorSum(
+            N, Categories([3]), 90, 0.4, min_honest=3, transport=recipe
+        ),
+    ],
+    ids=["numbers", "classes"],
+)
+def test_a_run_has_a_certificate_that_anyone_can_check(recipe: Any, make: Any) -> None:
+    protocol = make(recipe)
+    x = np.eye(3)[[0, 2, 2, 1]] if protocol.dimension > 1 else [0, 4, 2, 1]
+    result = protocol.run(x, DeterministicRandom(5))
+    lines = list(result.certificate.lines())
+    checked = certificate.verify(BytesIO(b"".join(lines)))
+    assert (checked.users, checked.parameters) == (4, protocol.parameters)
+    assert checked.estimates == pytest.approx(np.ravel(result.estimate))
+    assert lines == list(result.certificate.lines())  # again
+    (lines[2], lines[3]) = (lines[3], lines[2])
+    with pytest.raises(ValueError, match=r"^line 4: the id must be greater"):
+        certificate.verify(BytesIO(b"".join(lines)))
+
+
+@both
+def test_exact_sums_and_parties_have_certificates_too(recipe: Any) -> None:
+    protocol = sum_of(recipe)
+    parties = protocol.parties(CONTEXT)
+    sent(parties, honest(protocol, [3, 9, 0]))
+    verify(parties)
+    analyzer, *others = parties
+    chosen = analyzer.choose(*(party.ids for party in others))
+    assert analyzer.analyze([party.release(chosen) for party in others]) == 12
+    file = b"".join(protocol.certificate(analyzer.totals).lines())
+    checked = certificate.verify(BytesIO(file))
+    assert (checked.sums, checked.window, checked.estimates) == ((12,), CONTEXT, None)
+    assert sum_of(Helpers()).certificate(Totals([1], 2)) is None
