@@ -124,6 +124,7 @@ def test_plots_and_extras_are_not_needed():
     extras = {"matplotlib", "dask", "distributed", "starlette", "uvicorn", "httpx", "pyarrow"}
     users = {_room(a) for a, b in _graph().edges if b.split(".")[0] in extras}
     assert users <= rooms
+    assert {a for a, b in _graph().edges if b == "coincurve"} == {"ikos.verified.group"}
     elsewhere = {a for a, b in _graph().edges if b.split(".")[0] == "dp_accounting"}
     assert elsewhere == {"ikos.accounting.loss_distributions"}
     assert not nx.ancestors(_graph(), "ikos.accounting.loss_distributions")

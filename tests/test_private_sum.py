@@ -137,6 +137,7 @@ class _Reach:
     """The law of a noise, but for how far it reaches."""
 
     variance = 100.0
+    integers = True
 
     def __init__(self, reach: float) -> None:
         self.reach = reach

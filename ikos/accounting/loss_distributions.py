@@ -13,16 +13,13 @@ Needs the extra ``dp-accounting``.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from itertools import accumulate
-from typing import NamedTuple
 
-import gmpy2
 import numpy as np
 
 from ikos._validation import InvalidType, InvalidValue, integer, number, quote, round_down, round_up
+from ikos.accounting.loss_masses import BITS, TAIL, Masses, connected, units
 from ikos.numeric.rounding import DOWN, UP, float_up, rounding
 from ikos.results.conditions import Condition, Kind
 from ikos.results.guarantees import Guarantee
@@ -41,51 +38,22 @@ __all__ = ["composed", "event", "loss_of_curve", "loss_of_guarantee"]
 
 _BELOW = 1 - 2.0**-50  # a delta at a slightly smaller epsilon covers the grid's rounding
 _ABOVE = 1 + 2.0**-51  # covers the rounding of an integer to a double, and of this product
-_BITS = 160  # masses are composed as multiples of 2^-160
-_TAIL = 1e-30  # mass that may be moved to infinity, and as much from the smallest losses up
 
 
-class _Masses(NamedTuple):
-    """Masses of losses first, first + stride, ... and of infinite ones, as multiples of 2^-160."""
+def _masses(pmf: DensePLDPmf, stride: int) -> Masses:
+    """Return the masses of dp-accounting, rounded up to 0 or more."""
+    start = int(np.argmax(pmf._probs > 0))
+    finite = [max(0, units(mass)) for mass in pmf._probs[start::stride].tolist()]
+    return Masses(pmf._lower_loss + start, stride, finite, units(pmf._infinity_mass))
 
-    first: int
-    stride: int
-    finite: list[int]
-    infinite: int
 
-    @classmethod
-    def of(cls, pmf: DensePLDPmf, stride: int) -> _Masses:
-        """Return the masses of dp-accounting, rounded up to 0 or more."""
-        start = int(np.argmax(pmf._probs > 0))
-        finite = [max(0, _units(mass)) for mass in pmf._probs[start::stride].tolist()]
-        return cls(pmf._lower_loss + start, stride, finite, _units(pmf._infinity_mass))
-
-    def times(self, other: _Masses, tail: int) -> _Masses:
-        """Return the masses of both losses together, rounded up; a ``tail`` at each end moves up.
-
-        One product of two integers, which hold the masses in slots that no sum overflows.
-        """
-        mass = sum(other.finite)
-        slot = max(self.finite).bit_length() + mass.bit_length() + 1
-        product = gmpy2.pack(self.finite, slot) * gmpy2.pack(other.finite, slot)
-        finite = [gmpy2.c_div_2exp(slot_mass, _BITS) for slot_mass in gmpy2.unpack(product, slot)]
-        infinite = self.infinite * (mass + other.infinite) + sum(self.finite) * other.infinite
-        end = len(finite) - bisect_right(list(accumulate(finite[:0:-1])), tail)
-        start = min(bisect_right(list(accumulate(finite)), tail), end - 1)
-        return _Masses(
-            self.first + other.first + start * self.stride,
-            self.stride,
-            [sum(finite[: start + 1]), *finite[start + 1 : end]],
-            gmpy2.c_div_2exp(infinite, _BITS) + sum(finite[end:]),
-        )
-
-    def pmf(self, like: DensePLDPmf) -> DensePLDPmf:
-        """Return dp-accounting's object, rounded up, with the interval of another."""
-        probs = np.zeros((len(self.finite) - 1) * self.stride + 1)
-        *probs[:: self.stride], infinite = (
-            math.ldexp(float(mass) * _ABOVE, -_BITS) for mass in (*self.finite, self.infinite)
-        )
-        return DensePLDPmf(like._discretization, self.first, probs, infinite, True)
+def _pmf(masses: Masses, like: DensePLDPmf) -> DensePLDPmf:
+    """Return dp-accounting's object, rounded up, with the interval of another."""
+    probs = np.zeros((len(masses.finite) - 1) * masses.stride + 1)
+    *probs[:: masses.stride], infinite = (
+        math.ldexp(float(mass) * _ABOVE, -BITS) for mass in (*masses.finite, masses.infinite)
+    )
+    return DensePLDPmf(like._discretization, masses.first, probs, infinite, True)
 
 
 class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
@@ -99,16 +67,16 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
     def compose(
         self,
         privacy_loss_distribution: PrivacyLossDistribution,
-        tail_mass_truncation: float = _TAIL,
+        tail_mass_truncation: float = TAIL,
     ) -> _ProvedLoss:
         """Return the loss of both together."""
-        other, tail = privacy_loss_distribution, _units(tail_mass_truncation)
+        other, tail = privacy_loss_distribution, units(tail_mass_truncation)
 
         def both(first: DensePLDPmf, second: PLDPmf) -> DensePLDPmf:
             second = second.to_dense_pmf()
             first.validate_composable(second)
             stride = math.gcd(_stride(first), _stride(second)) or 1
-            return _Masses.of(first, stride).times(_Masses.of(second, stride), tail).pmf(first)
+            return _pmf(_masses(first, stride).times(_masses(second, stride), tail), first)
 
         symmetric = self._symmetric and other._symmetric
         result = _ProvedLoss(
@@ -118,31 +86,19 @@ class _ProvedLoss(PrivacyLossDistribution):  # type: ignore[misc]
         result.computational = self.computational or getattr(other, "computational", False)
         return result
 
-    def self_compose(self, num_times: int, tail_mass_truncation: float = _TAIL) -> _ProvedLoss:
+    def self_compose(self, num_times: int, tail_mass_truncation: float = TAIL) -> _ProvedLoss:
         """Return the loss of many together, by squaring."""
         copies = integer("num_times", num_times, low=1)
 
         def power(pmf: DensePLDPmf) -> DensePLDPmf:
-            factor = result = _Masses.of(pmf, _stride(pmf) or 1)
-            places = copies.bit_length() - 1
-            share = _units(tail_mass_truncation) // (2 * places or 1)  # two products each
-            for place in reversed(range(places)):
-                tail = share >> place  # it will occur 2^place times
-                result = result.times(result, tail)
-                if copies >> place & 1:
-                    result = result.times(factor, tail)
-            return result.pmf(pmf)
+            together = _masses(pmf, _stride(pmf) or 1).power(copies, tail_mass_truncation)
+            return _pmf(together, pmf)
 
         result = _ProvedLoss(
             power(self._pmf_remove), None if self._symmetric else power(self._pmf_add)
         )
         result.computational = self.computational
         return result
-
-
-def _units(mass: float) -> int:
-    """Return a mass as a multiple of 2^-160, rounded up."""
-    return math.ceil(math.ldexp(mass, _BITS))
 
 
 def _stride(pmf: DensePLDPmf) -> int:
@@ -201,17 +157,10 @@ def loss_of_curve(
     for key in keys:
         proved = number("delta", delta(key * unit * _BELOW), low=0, high=1)
         heights.append(min(heights[-1], round_up(proved)))
-    up, down = rounding(UP), rounding(DOWN)
-    # the chord to the first point, from its mirror image, has the slope of one from (-1, 1)
-    above, below = ([-1, *(way.exp(way.mul(unit, key)) for key in keys)] for way in (up, down))
-    last, flatter = keys[-1], 0
+    last = keys[-1]
     probs = np.zeros(2 * last + 1)
-    for i in range(len(keys), 0, -1):
-        key, high, low = keys[i - 1], heights[i - 1], heights[i]
-        slope = up.div(up.sub(high, low), down.sub(below[i], above[i - 1]))
-        mass = max(up.sub(slope, flatter), 0)  # under one neighbour; times the odds, the other
-        probs[last - key], probs[last + key] = float_up(mass), float_up(up.mul(above[i], mass))
-        flatter = down.div(down.sub(high, low), up.sub(above[i], below[i - 1]))
+    for key, one, other in connected(heights, keys, unit):
+        probs[last - key], probs[last + key] = float_up(one), float_up(other)
     return _ProvedLoss(DensePLDPmf(unit, -last, probs, heights[-1], True))
 
 

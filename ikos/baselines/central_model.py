@@ -24,7 +24,7 @@ from ikos.baselines.base import (
     read_only_view,
 )
 from ikos.data.domains import Bounds, Domain, number_bounds
-from ikos.data.encoding import Encoding, converge, encoding_of, steps_of
+from ikos.data.encoding import Encoding, converge, coordinates_of, encoding_of, steps_of
 from ikos.noise.gaussian_noise import least_variance
 from ikos.numeric.distributions import PolyaDifference, default_precision
 from ikos.primitives.modular import blocks
@@ -250,7 +250,7 @@ class CentralGaussian(Curator):
         releases: int = 1,
     ) -> None:
         terms = checked(n, domain, epsilon, delta, 1)
-        encoding = encoding_of(domain, precision, integers, None)
+        encoding = encoding_of(coordinates_of(domain, integers, None), precision)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
 
         def variance(encoding: Encoding) -> Fraction:

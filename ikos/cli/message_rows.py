@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 DEFAULT_RESERVE = Fraction(1, 100)
 
+ADDED = {"helpers": "helper", "verified": "relay"}
+"""Transports whose parties add, and the name of a party."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MessagesRequest(DomainRequest):
@@ -74,6 +77,11 @@ class MessagesRequest(DomainRequest):
         help="Number of helpers: also list other transports of the same sum, helpers with noise of "
         "users or of the parties and, of vectors, masks.",
     )  # fmt: skip
+    relays: int | None = from_option(
+        type=Whole(1), show_default="no verified sums",
+        help="Number of relays: also list verified sums of the same values, which relays add up "
+        "or shufflers mix.",
+    )  # fmt: skip
     plot: Path | None = from_option(
         help="Plot messages against users (scalar sums only) to a .png, .svg or .pdf file. Needs "
         "the extra 'plot'."
@@ -96,8 +104,9 @@ class MessagesRequest(DomainRequest):
         asked = [name for name, value in secure.items() if value is not None]
         if len(asked) == 2:
             raise click.UsageError("--sigma and --messages cannot be combined")
-        if self.messages and self.helpers:
-            raise click.UsageError("--helpers and --messages cannot be combined")
+        for name, parties in {"helpers": self.helpers, "relays": self.relays}.items():
+            if self.messages and parties:
+                raise click.UsageError(f"--{name} and --messages cannot be combined")
         for name, value in private.items():
             if asked and value is not None:
                 raise click.UsageError(
@@ -148,20 +157,27 @@ class MessagesRequest(DomainRequest):
 
     def transports(self) -> list[tuple[str, str | None, Recipe]]:
         """Return other transports to list, with those who add noise: none if shares are chosen."""
-        from ikos.transports import Helpers, Masked, Shuffled
+        from ikos.transports import Helpers, Masked, Shuffled, Verified, VerifiedShuffled
 
-        chosen = self.analysis or self.shuffler or self.clear_share is not None
-        if self.messages or (chosen and self.helpers is None):
+        if self.messages:
             return []
-        keys = Shuffled(
-            layout="blocks", corrupt_shufflers=self.corrupt_shufflers, overhead=self.overhead or 0
-        )
-        helpers = self.helpers or 1
-        users = None if self.epsilon is None else "users"
-        listed: list[tuple[str, str | None, Recipe]] = [("helpers", users, Helpers(helpers))]
-        if users:
-            listed.append(("helpers", "parties", Helpers(helpers, "parties")))
-        return [("masks", users, Masked(keys))] * self.vectors + listed
+        users, corrupt = None if self.epsilon is None else "users", self.corrupt_shufflers
+        listed: list[tuple[str, str | None, Recipe]] = []
+        if not (self.analysis or self.shuffler or self.clear_share is not None) or self.helpers:
+            if self.vectors:
+                keys = Shuffled(
+                    layout="blocks", corrupt_shufflers=corrupt, overhead=self.overhead or 0
+                )
+                listed.append(("masks", users, Masked(keys)))
+            helpers = self.helpers or 1
+            listed.append(("helpers", users, Helpers(helpers)))
+            if users:
+                listed.append(("helpers", "parties", Helpers(helpers, "parties")))
+        if self.relays:
+            shares = Shuffled(clear_share=False, corrupt_shufflers=corrupt)
+            listed.append(("verified", users, Verified(self.relays)))
+            listed.append(("verified-shuffled", users, VerifiedShuffled(shares)))
+        return listed
 
     def analyses(self) -> Sequence[str]:
         """Return the analyses to list."""
@@ -198,6 +214,7 @@ class CountRow:
     theorem: str | None = None
     counts: Layout | None = None
     standard_error: float | None = None
+    influence: float | None = None
     necessary: int | None = None
     reason: str | None = None
     best: bool = False
@@ -213,11 +230,11 @@ class CountRow:
     @property
     def count(self) -> MessageCount | None:
         """Messages of each sum, of those that shufflers mix."""
-        return None if self.counts is None or self.transport == "helpers" else self.counts.count
+        return None if self.counts is None or self.transport in ADDED else self.counts.count
 
     @property
     def servers(self) -> int | None:
-        """The analyzer, and the shufflers or helpers."""
+        """The analyzer, and the shufflers or those who add."""
         if self.counts is None:
             return None
         single = self.setting is not None and self.setting.shuffler == "single"
@@ -229,10 +246,11 @@ class CountRow:
         if self.servers is None:
             return None
         others = self.servers - 1
-        if self.transport != "helpers":
+        if self.transport not in ADDED:
             whom = f"{others:,} shufflers" if others > 1 else "shuffler"
             return f"{whom}: who sent what; users: randomness"
-        whom = f"analyzer or one of {others} helpers" if others > 1 else "analyzer or helper"
+        one = ADDED[self.transport]
+        whom = f"analyzer or one of {others} {one}s" if others > 1 else f"analyzer or {one}"
         if self.noise == "parties":
             return f"{whom}: its shares and noise"
         return f"{whom}: its shares; users: {'randomness' if self.noise else 'presence'}"
@@ -362,10 +380,12 @@ class Question(ABC):
                 counts = replace(counts, **budget)
                 question = replace(question, precision=protocol.precision)
             theorem = "; ".join((transport.theorem, *assumed))
+            influence = protocol.influence if noise else getattr(transport, "reach", None)
             yield replace(
                 row, question=question, counts=counts, theorem=theorem,
                 layout=counts.name if self.request.vectors else None,
                 standard_error=math.sqrt(protocol.mse) if noise else None,
+                influence=influence if transport.verified else None,
             )  # fmt: skip
 
     def _counted(self, row: CountRow, layout: str) -> CountRow:
@@ -417,11 +437,18 @@ class SecureQuestion(Question):
         return SecureVectorSum(self.users, self.dimension, self.q, **options)
 
     def _other(self, recipe: Recipe) -> Any:
-        from ikos.transports import Masked
+        from ikos.sums import SecureSum, SecureVectorSum
+        from ikos.transports import Helpers, Masked
 
-        # masked sums are not modulo q: those of values that never wrap around are the same
-        bound = {"upper": (self.q - 1) // self.users} if isinstance(recipe, Masked) else {}
-        return self._protocol(min_honest=self.honest, transport=recipe, **bound)
+        options: dict[str, Any] = {"transport": recipe, "min_honest": self.honest}
+        if isinstance(recipe, Helpers):
+            return self._protocol(**options)
+        # not modulo q: sums of values that never wrap around are the same
+        options |= {"upper": (self.q - 1) // self.users, "sigma": self.sigma}
+        if not self.request.vectors:
+            return SecureSum(self.users, **options)
+        q = self.q if isinstance(recipe, Masked) else None
+        return SecureVectorSum(self.users, self.dimension, q, **options)
 
     def _necessary(self, setting: RowSetting, length: int) -> int | None:
         from ikos.counts import necessary_messages

@@ -37,6 +37,7 @@ SUM_KEYS = [
     Field("overhead", "transport overhead per message of vectors in bytes, or null",
           value="request.overhead"),
     Field("helpers", "requested number of helpers, or null", value="request.helpers"),
+    Field("relays", "requested number of relays, or null", value="request.relays"),
 ]  # fmt: skip
 KEYS = [*SUM_KEYS, *DOMAIN_KEYS, Field("plot", "the file that was written, or null")]
 """Keys whose values differ between several sums are null: they are in the rows."""
@@ -60,16 +61,17 @@ COLUMNS = [
           value="question.precision"),
     Field("requested_sigma", "requested security in bits, or null", "sigma >=",
           "{:.6g}".format, value=lambda row: row.question.sigma and float(row.question.sigma)),
-    Field("transport", "shares, masks or helpers", "transport"),
-    Field("noise", "who adds the noise with masks or helpers: users or parties; or null"),
+    Field("transport", "shares, masks, helpers, verified or verified-shuffled",
+          "transport"),
+    Field("noise", "who adds the noise with other transports: users or parties; or null"),
     Field("analysis", "the analysis of shares", "analysis", value="setting.analysis"),
     Field("shuffler", "parallel or single", "shuffler", value="setting.shuffler"),
     Field("clear_share", "whether a message bypasses the shufflers", value="setting.clear_share"),
     Field("layout", "layout of vectors: separate sums, one group, or blocks of b coordinates; of "
           "other transports, what is sent; null for scalars", "layout"),
     Field("sums", "number of sums, one per block", value="counts.sums"),
-    Field("shuffled", "shuffled messages of each sum (with masks, of keys); null with helpers and "
-          "where nothing is covered", "shuffled", value="count.shuffled"),
+    Field("shuffled", "shuffled messages of each sum (with masks, of keys); null with helpers, "
+          "relays and where nothing is covered", "shuffled", value="count.shuffled"),
     Field("necessary", "proved lower bound on shuffled messages; null where unknown", "necessary"),
     Field("clear", "clear messages of each sum; null likewise", "clear", value="count.clear"),
     Field("total", "messages of each sum", value="counts.count.total"),
@@ -91,8 +93,11 @@ COLUMNS = [
           partial(at_most, digits=4), "counts.count.noise_epsilon"),
     Field("standard_error", "bound on the root mean squared error of a private sum", "error",
           partial(at_least, digits=4)),
+    Field("influence", "greatest distance by which one user can move a verified sum; else null",
+          "influence", partial(at_least, digits=4)),
     Field("proved", "false where nothing is covered, or the row is for comparison only", "proved"),
-    Field("servers", "number of servers: the analyzer, and the fewest shufflers or the helpers",
+    Field("servers", "number of servers: the analyzer, and the fewest shufflers, helpers or "
+          "relays",
           "servers"),
     Field("trusted", "who must be trusted, with what", "who is trusted with what"),
     Field("theorem", "the theorem that proves it, with computational assumptions"),

@@ -125,6 +125,25 @@ def divergences(q: int, graph: ShareGraph, noise: NoiseJumps) -> Divergences:
     return Divergences(difference, excess)
 
 
+def any_noise(q: int, graph: ShareGraph, n: int, sums: int) -> Divergences:
+    """Return upper bounds for several sums with any noise.
+
+    The view is compared with one that is drawn given the noisy sums: docs/skellam.md, "Without a
+    clear share", which holds with one as well, and with 1 for the probability that noises agree.
+    """
+    excess, settled = (_ZERO, True) if n == 1 else (_INFINITE, False)
+    if n > 1 and applies(n, graph):
+        part = largest_component(n, q, graph)
+        excess = part.excess()
+        with rounding(UP):  # the recursion could gain next to nothing
+            settled = part.negligible and part.remainder <= excess * mpfr(2) ** -30
+    if not settled and graph.hiding and n <= LONGEST_RECURSION:
+        excess = min(excess, enclosed(n, q, graph).excess[n])
+    with rounding(UP):
+        whole = gmpy2.expm1(sums * gmpy2.log1p(excess))
+        return Divergences(whole / 2, whole)
+
+
 def _difference(part: LargestComponent, q: int, graph: ShareGraph, noise: NoiseJumps) -> mpfr:
     """Return the bound of Delta_A by the largest component; j users are outside of it.
 

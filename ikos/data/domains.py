@@ -225,10 +225,15 @@ class Bounds(Domain):
         span = Fraction(self.upper) - Fraction(self.lower)
         return float(users * Fraction(self.lower) + span * Fraction(parts))
 
-    def totals(self, steps: list[int], precision: int, users: int) -> list[float]:
-        """Return the same for many sums of fractions, each a number of steps of 1 / precision."""
-        least = users * Fraction(self.lower)
+    def totals(
+        self, steps: list[int], precision: int, users: int, offset: Fraction = Fraction(0)
+    ) -> list[float]:
+        """Return the same for many sums of fractions, each a number of steps of 1 / precision.
+
+        The numbers are too large by an ``offset``.
+        """
         step = (Fraction(self.upper) - Fraction(self.lower)) / precision
+        least = users * Fraction(self.lower) - offset * step
         over = math.lcm(least.denominator, step.denominator)
         a, b = int(least * over), int(step * over)
         return [(a + b * z) / over for z in steps]  # each division is rounded once

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -112,7 +112,10 @@ def decode(z: int, users: int, p: int, q: int) -> int:
 
 @dataclass(frozen=True)
 class Encoding(Coordinates):
-    """The encoding of numbers and vectors in {0..precision}, rounded unless they are exact."""
+    """The encoding of numbers and vectors in {0..precision}, rounded unless they are exact.
+
+    Then the precision is a multiple of ``upper - lower``.
+    """
 
     precision: int = field(kw_only=True)
 
@@ -127,8 +130,11 @@ class Encoding(Coordinates):
         if self.promise is None:
             return Sensitivity(linf=p).steps(dimension)
         width = Fraction(self.bounds.upper) - Fraction(self.bounds.lower)
-        bias = None if self.exact else (p + 1) * _SLACK
-        return self.promise.steps(dimension, scale=Fraction(p) / width, bias=bias, most=p)
+        scale, bias = Fraction(p) / width, None if self.exact else (p + 1) * _SLACK
+        shift = self.promise.steps(dimension, scale=scale, bias=bias, most=p)
+        # integers that differ are one or more apart
+        moved = int(shift.l1 / scale) if self.exact else dimension
+        return replace(shift, moved=min(dimension, moved))
 
     def encode(
         self,
@@ -144,7 +150,9 @@ class Encoding(Coordinates):
         flat = values.reshape(-1).astype(np.float64, copy=False)
         steps = np.empty(flat.size, dtype=np.int64) if out is None else out
         if self.exact:
-            steps[:] = (flat - self.bounds.lower).astype(np.int64)  # integers below 2^53: exact
+            # differences of integers are below 2^53 and exact, and products are at most p
+            steps[:] = (flat - self.bounds.lower).astype(np.int64)
+            steps *= self.precision // int(self.bounds.width)
         else:
             encode(flat, self.precision, rng, bounds=self.bounds, out=steps, scratch=scratch)
         return steps.reshape(values.shape)
@@ -189,10 +197,8 @@ class Encoding(Coordinates):
             )
 
 
-def encoding_of(
-    domain: Domain, precision: object, integers: object, sensitivity: object
-) -> Callable[[int], Encoding] | Encoding:
-    """Return the encoding of a domain, or a function of the precision while that is still open."""
+def coordinates_of(domain: Domain, integers: object, sensitivity: object) -> Coordinates:
+    """Return what the encoding of a domain of vectors depends on."""
     whole = flag("integers", integers)
     if sensitivity is not None and not isinstance(sensitivity, Sensitivity):
         raise InvalidType("sensitivity", f"must be a Sensitivity, got {type(sensitivity).__name__}")
@@ -201,7 +207,11 @@ def encoding_of(
             "domain",
             f"must be of vectors, such as a Box or Categories, got {type(domain).__name__}",
         )
-    known = domain.coordinates(whole, sensitivity)
+    return domain.coordinates(whole, sensitivity)
+
+
+def encoding_of(known: Coordinates, precision: object) -> Callable[[int], Encoding] | Encoding:
+    """Return the encoding of a domain, or a function of the precision while that is still open."""
 
     def encoding(precision: int) -> Encoding:
         return Encoding(**vars(known), precision=precision)

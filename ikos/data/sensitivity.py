@@ -89,8 +89,8 @@ class Sensitivity:
 class Shift:
     """Integer bounds on the norms of a difference of integer vectors; that of l2 is squared.
 
-    ``expected`` bounds the l2 norm of the expectation of vectors that are rounded at random, in
-    each of several ``sums``.
+    At most ``moved`` coordinates differ, by default all. ``expected`` bounds the l2 norm of the
+    expectation of vectors that are rounded at random, in each of several ``sums``.
     """
 
     dimension: int
@@ -99,12 +99,16 @@ class Shift:
     linf: int
     expected: Fraction | None = field(default=None, repr=False)
     sums: int = field(default=1, repr=False)
+    moved: int = field(default=0, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moved", self.moved or self.dimension)
 
     def repeated(self, times: int) -> Shift:
         """Return the bounds of several sums, each with its own noise, even if users adapt."""
         return Shift(
             self.dimension * times, self.l1 * times, self.l2_squared * times, self.linf,
-            self.expected, times,
+            self.expected, times, self.moved * times,
         )  # fmt: skip
 
     def likely(self, failing: Fraction) -> tuple[int, Fraction]:

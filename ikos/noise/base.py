@@ -40,6 +40,11 @@ class Noise(ABC):
     """The delta that it proves for the sum, rounded up; 0.0 for pure differential privacy."""
 
     @property
+    def mean(self) -> Fraction:
+        """Mean of a share, in steps, which is subtracted from sums."""
+        return Fraction(0)
+
+    @property
     def value(self) -> Fraction:
         """The parameter that determines it."""
         value: Fraction = getattr(self, self.parameter)
@@ -104,7 +109,15 @@ class PlacedNoise(ABC):
 
     @abstractmethod
     def distribution(self, users: int) -> distributions.Distribution:
-        """Return the distribution of the noise of one coordinate of a sum of some users."""
+        """Return the distribution of the noise of one coordinate of a sum of some users.
+
+        That of noise with a mean is the distribution of the rest.
+        """
+
+    def mean(self, users: int) -> Fraction:
+        """Return the mean of that noise, in steps."""
+        del users
+        return Fraction(0)
 
 
 class UsersNoise(PlacedNoise):
@@ -117,6 +130,10 @@ class UsersNoise(PlacedNoise):
     def distribution(self, users: int) -> distributions.Distribution:
         """Return the distribution of the noise that a number of users add to one coordinate."""
         return self.noise.distribution(Fraction(users, self.parties))
+
+    def mean(self, users: int) -> Fraction:
+        """Return the mean of the shares of a number of users."""
+        return users * self.noise.mean
 
 
 class PartiesNoise(PlacedNoise):

@@ -67,6 +67,9 @@ class Distribution(ABC):
 
     rate: Fraction  # theta of `log_mgf` is below it
 
+    integers: bool = True
+    """Whether the noise is an integer; else its mean of 0 is halfway between two."""
+
     @property
     @abstractmethod
     def variance(self) -> float:

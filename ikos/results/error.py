@@ -134,7 +134,7 @@ class NoisySum:
     @property
     def integers(self) -> bool:
         """Whether errors are integers. Then values are not rounded, and a step is 1."""
-        return not self.rounded and self.width == self.precision
+        return not self.rounded and self.width == self.precision and self.noise.integers
 
     @property
     def wrap_probability(self) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ikos._validation import InvalidValue, flag, number
+from ikos.results.conditions import Condition
 from ikos.results.error import SumError
 from ikos.results.guarantees import Guarantee
 from ikos.results.intervals import Interval, shown
@@ -133,6 +134,12 @@ class SumResult(Tabular):
         The guarantee of this release alone; every further release about the users weakens it.
     cost, error
         Messages and bits that the users sent, and bounds on the error. All of these are public.
+    refused : tuple of bytes
+        Of verified sums, the ids of reports that were refused.
+    soundness : tuple of Condition
+        What is assumed of verified sums, apart from privacy, for a sum of valid values.
+    certificate : ikos.verified.certificate.Certificate or None
+        Of verified sums, what lets anyone check the estimate.
     """
 
     estimate: Any
@@ -141,9 +148,12 @@ class SumResult(Tabular):
     guarantee: Guarantee
     cost: Cost
     error: SumError
+    refused: tuple[bytes, ...] = field(default=(), kw_only=True)
+    soundness: tuple[Condition, ...] = field(default=(), kw_only=True)
+    certificate: Any = field(default=None, repr=False, compare=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:
-        names = [one.name for one in fields(self)]
+        names = [one.name for one in fields(self) if one.compare]
         return type(other) is type(self) and all(
             np.array_equal(getattr(self, name), getattr(other, name)) for name in names
         )
@@ -228,7 +238,9 @@ class SumResult(Tabular):
         return warnings
 
     def _end(self) -> tuple[str, ...]:
-        return footer(self.guarantee, str(self.cost), self.users)
+        refused = f"{len(self.refused):,} more refused; " if self.refused else ""
+        verified = (f"verified  {refused}{condition}" for condition in self.soundness)
+        return (*verified, *footer(self.guarantee, str(self.cost), self.users))
 
     def __str__(self) -> str:
         end = list(self._end())

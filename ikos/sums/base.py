@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, validate_users
 from ikos.counts import MessageCount
@@ -19,6 +19,9 @@ from ikos.sums.protocol import digest
 from ikos.transports import TRANSPORTS, Masks, Recipe, Shuffled, Transport
 from ikos.transports.base import Reports, Totals, Work
 from ikos.transports.roles import Analyzer, Party
+
+if TYPE_CHECKING:
+    from ikos.verified.certificate import Certificate
 
 CONTEXT_BYTES = 32
 """Length of the random name of a run, for transports that bind messages to one."""
@@ -97,6 +100,17 @@ class Sum(ABC, Generic[_T]):
     @abstractmethod
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> _T:
         """Return the result for totals of enough users; ``rng`` is the source of the run."""
+
+    def certificate(self, totals: Totals) -> Certificate | None:
+        """Return what lets anyone check verified totals, unsigned; None of other transports."""
+        evidence = totals.evidence
+        if evidence is None:
+            return None
+        from ikos.verified.certificate import Certificate  # needs the extra
+
+        window = evidence.context[len(bytes.fromhex(self.parameter_hash)) :]
+        opening = evidence.sums, evidence.blinding
+        return Certificate(self.parameters, window, evidence, *opening)
 
     def result(self, totals: Totals) -> _T:
         """Return the result for the sums modulo q of all coordinates, of enough users."""
@@ -269,7 +283,7 @@ class Sum(ABC, Generic[_T]):
         """The values as printed."""
 
     def _printed(self, users: str) -> str:
-        parties = f"{self._values}, q={quote(self.transport.group.q)}, {self.transport.description}"
+        parties = f"{self._values}, {self.transport.order}, {self.transport.description}"
         return f"{type(self).__name__} {users}, {parties}"
 
     @property

@@ -14,17 +14,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from ikos._validation import InvalidValue, flag, floating, integer, quote, round_up, validate_users
+from ikos._validation import InvalidValue, flag, integer, quote, round_up, validate_users
 from ikos.counts import Layout, Remaining
 from ikos.counts.private import checked_budget
 from ikos.counts.vectors import ENVELOPE_BYTES
-from ikos.data.domains import Bounds, Domain
-from ikos.data.encoding import MAX_PRECISION, Encoding, converge, decode, encoding_of
+from ikos.data.domains import Bounds, Coordinates, Domain
+from ikos.data.encoding import MAX_PRECISION, Encoding, coordinates_of, decode
 from ikos.data.reading import Reader, Values
 from ikos.data.sensitivity import Sensitivity
 from ikos.noise.base import Noise, PlacedNoise
 from ikos.numeric import distributions
-from ikos.numeric.distributions import default_modulus, default_precision
+from ikos.numeric.distributions import default_modulus
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import PROMISED, pseudorandom, reports
 from ikos.results.error import NoisySum, SumError
@@ -166,11 +166,9 @@ class _Private(Sum[SumResult]):
     def influence(self) -> float:
         """Greatest Euclidean distance by which one user's messages alone can move the estimate.
 
-        A user may send any group elements, and so move each coordinate to any of the q points of
-        the window that sums are decoded to (BBGN20, Section 8).
+        Other transports than shares bound it more tightly.
         """
-        reach = floating(Fraction(self.modulus - 1, self.precision))
-        return self.encoding.bounds.width * reach * math.sqrt(self.reader.dimension)
+        return self.encoding.bounds.width * (self.transport.reach / self.precision)
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -192,8 +190,10 @@ class _Private(Sum[SumResult]):
 
     def _decoded(self, totals: Totals, rng: RandomSource | None = None) -> SumResult:
         p, q, users, bounds = self.precision, self.modulus, totals.users, self.encoding.bounds
-        steps = [decode(z, users, p, q) for z in totals.sums]
-        sums = bounds.totals(steps, p, users)
+        mean = self._added.mean(users)
+        whole = math.floor(mean)  # subtracted first, for a window around the possible sums
+        steps = [decode((z - whole) % q, users, p, q) for z in totals.sums]
+        sums = bounds.totals(steps, p, users, mean - whole)
         estimate: Any = sums[0]
         if not self.reader.scalar:
             estimate = self.domain.shaped(np.array(sums))[0]
@@ -206,6 +206,9 @@ class _Private(Sum[SumResult]):
             guarantee=guarantee if rng is None else guarantee.of_run(rng),
             cost=replace(self._cost, users=users),
             error=self._error if users == self.n else self.error(users),
+            refused=totals.refused,
+            soundness=self.transport.soundness,
+            certificate=self.certificate(totals),
         )
 
     @property
@@ -218,6 +221,7 @@ class _Private(Sum[SumResult]):
         lines = [
             self._title,
             f"error     {grouped(at_least(error, 4))} ({which}root mean square, at most)",
+            *self.transport.influence_lines(self.encoding.step),
             *(f"beware    {warning}" for warning in noise_warnings(self.domain, self.n, error)),
             *footer(self.guarantee, str(self.cost()), self.n),
         ]
@@ -309,13 +313,13 @@ class PrivateSum(_Private):
         options = Shuffled(shuffler, clear_share, corrupt_shufflers, messages, analysis, reserve)
         recipe, users = chosen_recipe(transport, options), participation(n, min_honest)
         bounds = Bounds(lower, upper)
-        if whole := flag("integers", integers):
-            precision = bounds.whole_steps(precision)
-        if precision is None:
-            precision = default_precision(budget, recipe.noise_users(users))
-        encoding = Encoding(bounds, whole, None, precision=checked_precision(precision))
-        need = Need(users, budget, allowed, encoding.shift(1), 1, scalar=True)
-        self._size(recipe, need, bounds, encoding, modulus)
+
+        def need(encoding: Encoding) -> Need:
+            return Need(users, bounds, budget, allowed, encoding.shift(1), 1, scalar=True)
+
+        known = Coordinates(bounds, flag("integers", integers), None)
+        encoding = recipe.encoding(known, precision, need)
+        self._size(recipe, need(encoding), bounds, encoding, modulus)
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -432,20 +436,14 @@ class PrivateVectorSum(_Private):
         )
         recipe, users = chosen_recipe(transport, options), participation(n, min_honest)
         times = integer("releases", releases, low=1, high=MAX_RELEASES)
-        chosen = encoding_of(domain, precision, integers, sensitivity)
+        known = coordinates_of(domain, integers, sensitivity)
         d = domain.dimension
 
         def need(encoding: Encoding) -> Need:
-            return Need(users, budget, allowed, encoding.shift(d), times, scalar=False)
+            return Need(users, domain, budget, allowed, encoding.shift(d), times, scalar=False)
 
-        def signal(encoding: Encoding) -> float:
-            ideal = recipe.largest_noise(replace(need(encoding), drawn=False))
-            deviation = ideal.noise.deviation  # 0.0 of so little noise on a coarse grid
-            return encoding.precision / deviation if deviation else math.inf
-
-        if not isinstance(chosen, Encoding):
-            chosen = converge(chosen, signal, math.sqrt(recipe.noise_users(users)) / 2)
-        self._size(recipe, need(chosen), domain, chosen, modulus)
+        encoding = recipe.encoding(known, precision, need)
+        self._size(recipe, need(encoding), domain, encoding, modulus)
 
     @property
     def layout(self) -> Layout:

@@ -92,7 +92,8 @@ class _Secure(Sum[_T]):
             "no differential privacy: the sum is exact",
         )
         proof = (f"guarantee {guarantee.statement}", *(f"          {line}" for line in lines))
-        return "\n".join((self._title, *proof, f"sent      {self.cost()}"))
+        influence = self.transport.influence_lines(1)
+        return "\n".join((self._title, *influence, *proof, f"sent      {self.cost()}"))
 
 
 def _group_order(

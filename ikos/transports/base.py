@@ -10,22 +10,26 @@ Party 0 is the analyzer. `share`, `shuffle` and `run` play all users, and all pa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import count
 from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidType, InvalidValue, choice
+from ikos._validation import InvalidType, InvalidValue, choice, floating, quote
 from ikos.counts import Layout, MessageCount, Remaining
-from ikos.data.encoding import Encoding
+from ikos.data.domains import Coordinates, Domain
+from ikos.data.encoding import Encoding, converge, encoding_of
 from ikos.data.reading import Inputs, Participation, Reader, Ring
 from ikos.data.sensitivity import Shift
 from ikos.noise.base import Noise, PlacedNoise
+from ikos.numeric.distributions import default_precision
 from ikos.primitives.concurrency import Progress
 from ikos.primitives.modular import Zq
 from ikos.primitives.randomness import RandomSource
@@ -70,12 +74,38 @@ def joined(parts: Sequence[Part]) -> Part:
     return tuple(np.concatenate(rows) for rows in zip(*parts, strict=True))
 
 
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What lets others check a verified sum: its reports, and the opening of their product.
+
+    ``public`` has a row of bytes for each report: ``size`` of commitments, and its proof. Iterating
+    yields the id, the commitments and the proof of each, in the order of ids.
+    """
+
+    context: bytes
+    ids: tuple[bytes, ...]
+    public: NDArray[np.uint8]
+    size: int
+    sums: tuple[int, ...]
+    blinding: int
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes, bytes]]:
+        for id, place in sorted(zip(self.ids, count(), strict=False)):
+            row = self.public[place].tobytes()
+            yield id, row[: self.size], row[self.size :]
+
+
 @dataclass(frozen=True)
 class Totals:
-    """The sum of each coordinate modulo q, and the number of users in it."""
+    """The sum of each coordinate modulo q, and the number of users in it.
+
+    Of verified sums, also the ids of reports that were ``refused``, and the evidence.
+    """
 
     sums: list[int]
     users: int
+    refused: tuple[bytes, ...] = ()
+    evidence: Evidence | None = None
 
 
 class Work(TypedDict):
@@ -107,6 +137,12 @@ class Transport(ABC):
     bound: ClassVar[bool] = False
     """Whether messages depend on a context, which all parties of a sum know."""
 
+    verified: ClassVar[bool] = False
+    """Whether parties refuse invalid reports before a set is fixed."""
+
+    soundness: ClassVar[tuple[Condition, ...]] = ()
+    """The assumptions, apart from those of privacy, for a sum of valid values."""
+
     failure: float = 0.0
     """Probability with which totals are wrong, besides wrap-arounds modulo q."""
 
@@ -122,6 +158,11 @@ class Transport(ABC):
     def group(self) -> Zq:
         """The group Z_q of each coordinate's sum."""
         return Zq(self.q)
+
+    @property
+    def order(self) -> str:
+        """The order of the group, as printed."""
+        return f"q={quote(self.q)}"
 
     @property
     def ring(self) -> Ring:
@@ -142,6 +183,20 @@ class Transport(ABC):
     def dimension(self) -> int:
         """Coordinates."""
         return self.layout.dimension
+
+    @property
+    def reach(self) -> float:
+        """Greatest Euclidean distance, in steps, by which one user's messages alone move the sums.
+
+        A user may send any group elements, and so move each sum to any of the q points of the
+        window that it is decoded to (BBGN20, Section 8).
+        """
+        return floating(Fraction(self.group.q - 1)) * math.sqrt(self.dimension)
+
+    def influence_lines(self, step: float) -> tuple[str, ...]:
+        """Return how far one user can move the sum, as printed, where that is bounded."""
+        del step
+        return ()
 
     @property
     def messages(self) -> MessageCount:
@@ -219,6 +274,23 @@ class Transport(ABC):
     def check(self, party: int, part: Part) -> None:
         """Refuse a part, of one report or several, that no client of this transport sends."""
 
+    def receipts(self, part: Part) -> NDArray[np.uint8]:
+        """Return what the analyzer, of its parts, tells the others before a set is fixed: rows."""
+        return np.empty((len(part[0]) if part else 0, 0), dtype=np.uint8)
+
+    def refused(
+        self,
+        party: int,
+        part: Part,
+        *,
+        ids: Sequence[bytes],
+        context: bytes = b"",
+        receipts: NDArray[np.uint8] | None = None,
+    ) -> list[int]:
+        """Return the places of the reports that a party refuses, given the others' receipts."""
+        del party, part, ids, context, receipts
+        return []
+
     @abstractmethod
     def release(self, party: int, part: Part, rng: RandomSource, **of: Unpack[ReportSet]) -> Any:
         """Return a party's release for the parts of a set of reports, once."""
@@ -247,11 +319,13 @@ class Transport(ABC):
 class Need:
     """The requirements of a private sum; the budget is for all ``releases`` about the same users.
 
-    ``shift`` bounds the shift of one sum by replacing one user. If users hold numbers, ``scalar``,
-    the noise always has pure differential privacy. To find an encoding, it need not be ``drawn``.
+    ``shift`` bounds the shift of one sum by replacing one user's value of the ``domain``. If users
+    hold numbers, ``scalar``, the noise of shares has pure differential privacy. To find an
+    encoding, it need not be ``drawn``.
     """
 
     users: Participation
+    domain: Domain
     epsilon: Fraction
     delta: Fraction
     shift: Shift
@@ -276,6 +350,32 @@ class Recipe(ABC):
     def noise_users(self, users: Participation) -> int:
         """Return the number of users, each rounding its value, for each variable of the noise."""
         return users.least
+
+    def encoding(
+        self, known: Coordinates, precision: object, need: Callable[[Encoding], Need]
+    ) -> Encoding:
+        """Return the encoding with a given precision, or that of the default precision.
+
+        Integers are not rounded. Otherwise the default is the smallest precision, of vectors the
+        smallest power of two, at which rounding adds at most 1 % to the variance of the noise.
+        ``need`` returns the requirements of the sum of encoded values.
+        """
+        chosen = encoding_of(known, precision)
+        if isinstance(chosen, Encoding):
+            return chosen
+        first = need(chosen(1))
+        rounded = self.noise_users(first.users)
+        if first.scalar:
+            default = encoding_of(known, default_precision(first.epsilon, rounded))
+            assert isinstance(default, Encoding)
+            return default
+
+        def signal(encoding: Encoding) -> float:
+            ideal = self.largest_noise(replace(need(encoding), drawn=False))
+            deviation = ideal.noise.deviation  # 0.0 of so little noise on a coarse grid
+            return encoding.precision / deviation if deviation else math.inf
+
+        return converge(chosen, signal, math.sqrt(rounded) / 2)
 
     @abstractmethod
     def order(self, least: int) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ikos._validation import InvalidType, InvalidValue, integer
 from ikos.data.reading import Participation
@@ -38,8 +39,10 @@ class Party:
     users: Participation
     number: int
     context: bytes = b""
+    refused: frozenset[bytes] = field(default=frozenset(), init=False)
     _parts: dict[bytes, Part] = field(default_factory=dict, init=False)
     _released: PartyRelease | None = field(default=None, init=False)
+    _verified: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         integer("number", self.number, low=0, high=self.transport.parties)
@@ -66,6 +69,25 @@ class Party:
             raise InvalidValue("part", "must hold the messages of one user")
         if not all(map(np.array_equal, self._parts.setdefault(id, part), part)):
             raise InvalidValue("id", "must not be reused for a different report")
+        self._verified = False
+
+    def verify(self, receipts: Mapping[bytes, NDArray[np.uint8]]) -> frozenset[bytes]:
+        """Refuse invalid reports, and those without one of the analyzer's receipts.
+
+        Call it after the last report, where the transport is ``verified``. Returns the ids of all
+        that were refused, and are no longer here.
+        """
+        here = sorted(self._parts.keys() & receipts.keys())
+        bad = self._parts.keys() - receipts.keys()
+        if here:
+            rows = np.array([receipts[id] for id in here])
+            parts = joined([self._parts[id] for id in here])
+            of: dict[str, Any] = {"ids": here, "context": self.context, "receipts": rows}
+            bad |= {here[i] for i in self.transport.refused(self.number, parts, **of)}
+        for id in bad:
+            del self._parts[id]
+        self._verified, self.refused = True, self.refused | bad
+        return self.refused
 
     def release(self, ids: Iterable[bytes], rng: RandomSource | None = None) -> PartyRelease:
         """Return this party's release of a set of reports; the same set has the same answer."""
@@ -73,6 +95,7 @@ class Party:
         if self._released is None:
             if len(set(chosen)) < len(chosen) or not self.ids.issuperset(chosen):
                 raise InvalidValue("ids", "must be those of different reports that this party has")
+            self._refuse_unverified()
             self.users.check("ids", len(chosen))
             parts = joined([self._parts[id] for id in chosen])
             of: ReportSet = {"ids": chosen, "context": self.context}
@@ -83,16 +106,32 @@ class Party:
             raise InvalidValue("ids", "must be the set that was already released")
         return self._released
 
+    def _refuse_unverified(self) -> None:
+        """Refuse to go on with reports that may be invalid."""
+        if self.transport.verified and not self._verified:
+            raise InvalidValue("ids", "must be of reports that were verified: call verify before")
+
 
 @dataclass(eq=False, repr=False)
 class Analyzer(Party, Generic[_T]):
     """The analyzer of one sum, which chooses the set of reports and adds it up.
 
-    ``decode`` makes the result of totals.
+    ``decode`` makes the result of ``totals``, which it keeps.
     """
 
     decode: Callable[[Totals], _T] = field(kw_only=True)
+    totals: Totals | None = field(default=None, init=False)
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
+
+    def receipts(self) -> dict[bytes, NDArray[np.uint8]]:
+        """Refuse invalid reports; return what other parties `verify` the others with."""
+        if not self._parts:
+            return {}
+        here = sorted(self._parts)
+        rows = self.transport.receipts(joined([self._parts[id] for id in here]))
+        receipts = dict(zip(here, rows, strict=True))
+        self.verify(receipts)
+        return {id: receipts[id] for id in self._parts}
 
     def choose(self, *ids: frozenset[bytes]) -> tuple[bytes, ...]:
         """Return the set of the reports that all parties have; once."""
@@ -102,6 +141,7 @@ class Analyzer(Party, Generic[_T]):
             )
         if len(ids) != self.transport.parties:
             raise InvalidValue("ids", f"must be those of {self.transport.parties} other parties")
+        self._refuse_unverified()
         chosen = sorted(self.ids.intersection(*ids))
         self.users.check("ids", len(chosen))
         self._chosen = tuple(chosen)
@@ -128,4 +168,5 @@ class Analyzer(Party, Generic[_T]):
         totals = self.transport.totals(self.transport.view(messages), self.context)
         if totals.users != len(self._chosen):
             raise InvalidValue("released", "must hold the messages of the set that was chosen")
-        return self.decode(totals)
+        self.totals = replace(totals, refused=tuple(sorted(self.refused)))
+        return self.decode(self.totals)

@@ -17,6 +17,7 @@ from mpmath import mp, mpf
 from ikos.accounting import gaussian_delta, optimal_delta, response_delta
 from ikos.accounting.blanket import ResponseBlanket
 from ikos.accounting.composition import composed_divergence
+from ikos.accounting.loss_masses import BITS, Masses, units
 from ikos.baselines import CentralLaplace
 from ikos.results.conditions import SEEDED, Condition, Kind
 from ikos.results.guarantees import Guarantee
@@ -29,9 +30,7 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from ikos.accounting.loss_distributions import (
-    _BITS,
-    _Masses,
-    _units,
+    _pmf,
     composed,
     event,
     loss_of_curve,
@@ -231,15 +230,15 @@ def test_losses_are_asked_for_on_the_grid_or_below() -> None:
 @example((1 << 100) + 1)
 @example((1 << 54) + 1)
 def test_masses_are_rounded_up_to_doubles(mass: int) -> None:
-    found = _Masses(0, 1, [mass], mass).pmf(loss_of_guarantee(PROVED)._pmf_remove)
+    found = _pmf(Masses(0, 1, [mass], mass), loss_of_guarantee(PROVED)._pmf_remove)
     for double in (found._probs[0], found._infinity_mass):
-        assert Fraction(mass, 1 << _BITS) <= Fraction(float(double)) <= mass * (1 + 2.0**-49)
+        assert Fraction(mass, 1 << BITS) <= Fraction(float(double)) <= mass * (1 + 2.0**-49)
 
 
 @given(st.floats(0, 1))
 @example(1e-60)
 def test_masses_are_rounded_up_to_multiples(mass: float) -> None:
-    assert 0 <= Fraction(_units(mass), 1 << _BITS) - Fraction(mass) < Fraction(1, 1 << _BITS)
+    assert 0 <= Fraction(units(mass), 1 << BITS) - Fraction(mass) < Fraction(1, 1 << BITS)
 
 
 @pytest.mark.points(1)
@@ -257,19 +256,19 @@ masses = st.lists(st.integers(0, 1 << 200) | st.integers(0, 9), min_size=1, max_
 
 @given(masses, masses, st.integers(0, 1 << 200), st.integers(0, 1 << 90), st.integers(0, 1 << 170))
 def test_masses_are_multiplied_exactly_and_rounded_up(left, right, infinite, other, tail):
-    one, two = _Masses(-5, 1, left, infinite), _Masses(3, 1, right, other)
+    one, two = Masses(-5, 1, left, infinite), Masses(3, 1, right, other)
     sums = [0] * (len(left) + len(right) - 1)
     for (i, p), (j, q) in product(enumerate(left), enumerate(right)):
         sums[i + j] += p * q
-    unit = 1 << _BITS
+    unit = 1 << BITS
     rest = infinite * (sum(right) + other) + sum(left) * other
-    exact = _Masses(-2, 1, [-(-mass // unit) for mass in sums], -(-rest // unit))
+    exact = Masses(-2, 1, [-(-mass // unit) for mass in sums], -(-rest // unit))
     whole, cut = one.times(two, 0), one.times(two, tail)
     assert whole.infinite == exact.infinite
     assert exact.infinite <= cut.infinite <= exact.infinite + tail
     places = range(exact.first, exact.first + len(sums))
 
-    def beyond(masses: _Masses, place: int) -> int:
+    def beyond(masses: Masses, place: int) -> int:
         """Return the mass of all losses from a place up."""
         return masses.infinite + sum(masses.finite[max(0, place - masses.first) :])
 

@@ -25,7 +25,16 @@ from ikos import (
     SparseTernary,
 )
 from ikos.testing import DeterministicRandom
-from ikos.transports import TRANSPORTS, Helpers, Masked, Recipe, Reports, Shuffled
+from ikos.transports import (
+    TRANSPORTS,
+    Helpers,
+    Masked,
+    Recipe,
+    Reports,
+    Shuffled,
+    Verified,
+    VerifiedShuffled,
+)
 
 N, LEAST = 5, 3
 """Users of each sum, and how many must take part."""
@@ -39,7 +48,7 @@ class Way:
 
     ``numbers``: not only vectors; ``secure``: sums without noise as well; ``moduli``: those of sums
     that wrap around, "all", "powers" of two or "none"; ``mixes``: parties release messages as they
-    are, in another order.
+    are, in another order; ``proves``: only values of which clients can prove that they are valid.
     """
 
     recipe: Recipe
@@ -47,6 +56,7 @@ class Way:
     secure: bool = True
     moduli: str = "all"
     mixes: bool = True
+    proves: bool = False
     slow: bool = False
 
     def wraps(self, q: int) -> bool:
@@ -67,6 +77,13 @@ WAYS: dict[str, Way] = {
     "adaptive": Way(Shuffled(messages=4, layout=2, adaptive=True)),
     "helpers": Way(Helpers(2), moduli="powers", mixes=False),
     "noisy": Way(Helpers(1, "parties"), secure=False, moduli="powers", mixes=False),
+    "relays": Way(Verified(2), moduli="none", mixes=False, proves=True),
+    "openings": Way(
+        VerifiedShuffled(Shuffled(clear_share=False, messages=4)),
+        moduli="none",
+        mixes=False,
+        proves=True,
+    ),
     "masks": _masked(layout="group"),
     "mask": _masked(layout=1024, shuffler="single", clear_share=False),
     "sealed": _masked(layout=1024, adaptive=True),
@@ -151,7 +168,12 @@ KINDS: dict[str, SumCase] = {
         [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0], [1, 0, 0, 1, 0], [1, 0, 1, 0, 0]],
         domain=Categories([2, 3]),
     ),
+    "choices": _private(
+        PrivateVectorSum, np.eye(3)[[0, 1, 1, 2, 0]], domain=Categories([3]), epsilon=90
+    ),
 }
+
+UNPROVED = {"ball", "signs", "tensors", "answers"}
 
 
 @dataclass(frozen=True)
@@ -220,7 +242,7 @@ def _possible(way: str, kind: str) -> bool:
     transport, values = WAYS[way], KINDS[kind]
     if values.values.ndim > 2:  # vectors once they are read
         return way == "parallel" or (way, kind) in {("mask", "matrices"), ("noisy", "tensors")}
-    if not (transport.secure or values.private):
+    if not (transport.secure or values.private) or (transport.proves and kind in UNPROVED):
         return False
     wraps = not values.modulo or transport.wraps(values.modulo)
     return (transport.numbers or not values.numbers) and wraps
@@ -252,9 +274,19 @@ def sent(parties: Sequence[Any], reports: Iterable[Reports]) -> None:
             party.receive(report.ids[0], report.parts[party.number])
 
 
+def verify(parties: Sequence[Any]) -> None:
+    """Let all parties refuse invalid reports, where the transport verifies them."""
+    analyzer, *others = parties
+    if analyzer.transport.verified:
+        receipts = analyzer.receipts()
+        for party in others:
+            party.verify(receipts)
+
+
 def released(parties: Sequence[Any]) -> list[Any]:
     """Let the analyzer choose the set, and all others release it."""
     analyzer, *others = parties
+    verify(parties)
     chosen = analyzer.choose(*(party.ids for party in others))
     return [party.release(chosen) for party in others]
 

@@ -61,9 +61,9 @@ def budget(
     length: int = 1,
 ) -> SharesBudget:
     """Return how vectors of users who all are honest are planned, for (1, 1e-6)."""
-    need = Need(
-        Participation(users, users), Fraction(1), Fraction(1, 10**6), shift, releases, scalar=False
-    )
+    domain = Box(shift.dimension)  # whatever has this shift
+    wanted = domain, Fraction(1), Fraction(1, 10**6)
+    need = Need(Participation(users, users), *wanted, shift, releases, scalar=False)
     trust = Trust("parallel", clear, users)
     return SharesBudget(need, trust, analysis, reserve, length, overhead=48)
 

@@ -1,0 +1,4 @@
+"""Verified sums: commitments, proofs of valid values, certificates (extra ``verified``).
+
+docs/verified-sums.md has the theorems.
+"""
