@@ -9,6 +9,7 @@ from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
 from transports.cases import sent, verify
@@ -25,10 +26,16 @@ from ikos import (
 from ikos.accounting.uniform_noise import composed_delta
 from ikos.counts.hockey_stick import any_noise
 from ikos.counts.share_graph import share_graph
+from ikos.counts.types import Trust
+from ikos.data.domains import Bounds
+from ikos.data.reading import Participation
+from ikos.data.sensitivity import Shift
+from ikos.noise.uniform_noise import UniformNoise
 from ikos.testing import DeterministicRandom
 from ikos.transports import Helpers, Reports, Shuffled, Verified, VerifiedShuffled
-from ikos.transports.base import Totals
+from ikos.transports.base import Need, Totals
 from ikos.transports.verified import ORDER, Valid, opening_of, scalars
+from ikos.transports.verified_shuffled import _Hiding
 from ikos.verified import certificate
 from ikos.verified.proofs import Proofs
 from ikos.verified.statements import bounded
@@ -335,6 +342,19 @@ def test_shuffled_messages_of_a_set_that_the_analyzer_chooses(
     assert 0 < noisy.noise.delta < noisy.total_delta <= delta
     clear = Shuffled(messages=exact.messages.total)  # with a clear share, which there is not
     assert VerifiedShuffled.of(clear).shares.clear_share is False
+
+
+def test_second_moments_of_independent_shares_multiply() -> None:
+    users, noise = Participation(10**4, 10**4), UniformNoise(16, 10**4, 1e-8)
+    need = Need(
+        users, Bounds(0, 1), Fraction(1), Fraction(1, 10**8), Shift(1, 90, 8100, 90), 1, True
+    )
+    hiding = _Hiding(need, 90, noise, Trust.of(10**4, clear_share=False))
+    one, other = gmpy2.mpfr("2e-18"), gmpy2.mpfr("5e-18")
+    both_of_them = hiding.delta(one, other)
+    assert both_of_them == pytest.approx(hiding.delta(one + other + one * other), rel=1e-12)
+    assert hiding.delta(one) < hiding.delta(other) < both_of_them
+    assert hiding.delta(one, gmpy2.mpfr("inf")) == 1
 
 
 @pytest.mark.parametrize("vector", [False, pytest.param(True, marks=pytest.mark.slow)])
