@@ -480,10 +480,10 @@ def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> R
 
 @_query(
     "certificate",
-    "\b\nExample\n  ikos task certificate visits/task.json --output visits.certificate",
+    "\b\nExample\n  ikos task certificate visits/task.json visits.certificate",
     CERTIFICATE_KEYS,
 )
-@option("--output", "-o", required=True, type=types.FILE, metavar="FILE", help="File to create.")
+@click.argument("output", metavar="FILE", type=types.FILE)
 def certificate(folder: Path, output: Path, ca: Path | None, window: int | None) -> Report:
     """Fetch the certificate of a verified sum, for 'ikos verify'.
 
@@ -497,7 +497,7 @@ def certificate(folder: Path, output: Path, ca: Path | None, window: int | None)
         with connect(ca) as http, output.open("xb") as file:
             RemoteAnalyzer(http, chosen).certificate(file)
     except FileExistsError:
-        raise click.UsageError(f"--output must not exist yet, got {str(output)!r}") from None
+        raise click.UsageError(f"FILE must not exist yet, got {str(output)!r}") from None
     except BaseException:
         output.unlink(missing_ok=True)
         raise

@@ -104,7 +104,7 @@ class VerifiedTerms(AddingTerms):
 
     def recipe(self, kem: str) -> Verified:
         """Return the recipe of verified sums."""
-        return Verified(self.relays, (self.encrypted(kem),))
+        return Verified(self.relays, assumptions=(self.encrypted(kem),))
 
     def protocol(self, task: Task) -> AnySum:
         """Return the private sum; refuse too few keys."""

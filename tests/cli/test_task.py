@@ -373,7 +373,7 @@ class TestAsked:
         for party in range(3):
             send_part(running.http, window, secret, liar, party)
         file = tmp_path / "certificate"
-        certificate = ("task", "certificate", folder / "task.json", "--output", file)
+        certificate = ("task", "certificate", folder / "task.json", file)
         assert "there is no certificate (notFound)" in refused(*certificate)
         assert not file.exists()
         running.analyzer.release()
@@ -387,7 +387,7 @@ class TestAsked:
         kept = run(*certificate, "--json").json
         assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
         assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()
-        assert "--output must not exist yet" in refused(*certificate)
+        assert "FILE must not exist yet" in refused(*certificate)
 
     def test_before_it_opens(self, run, refused, wired, tmp_path):
         """Said of the status, and a release would end it for all."""
