@@ -42,7 +42,7 @@ TASK_KEYS = [
     Field("theorem", "theorem of the guarantee"),
     Field("conditions", "conditions of the guarantee"),
     Field("corrupt_shufflers", "shufflers, helpers or relays that may collude with the analyzer"),
-    Field("precision", "steps of the encoding between the bounds; 1 for categories"),
+    Field("precision", "steps of the encoding between the bounds; mostly 1 for categories"),
     Field(
         "modulus",
         "order of the group of the shares, or one more than there are messages of "
