@@ -25,7 +25,6 @@ pytest.importorskip("starlette")
 import httpx
 from test_deployment import HELPER, KEY, Request, request_of, task_of
 
-from ikos.deployment.helpers import seed_info
 from ikos.deployment.opening import public_key, suite
 from ikos.deployment.party_files import read_secrets, write_party_files
 from ikos.deployment.wire import ID_BYTES
@@ -143,7 +142,8 @@ def test_intake(
     def request(secret: bytes) -> bytes:
         number, part = os.urandom(ID_BYTES), os.urandom(task.part_bytes(1))
         if role == "helper":
-            info, key = seed_info(window, 1, number), public_key(window.public_key(1), task.kem)
+            info = task.transport.info(window, 1, number)
+            key = public_key(window.public_key(1), task.kem)
             part = bytes(suite(task.kem).encrypt(os.urandom(32), key, info))
         made: Request = request_of(task, secret, 1, part, number)
         return raw(*made)

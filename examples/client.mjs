@@ -29,14 +29,16 @@ const AGAIN = new Set([408, 429, 500, 502, 503, 504, 507]);
 
 const sha256 = (data) => crypto.createHash("sha256").update(data).digest();
 const hmac = (key, data) => crypto.createHmac("sha256", key).update(data).digest();
+const KINDS = ["shares", "helpers"];
+
 const printable = (text) => text.slice(0, 300).replace(/[^ -~]/g, "?");
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
-function bytesOf(number, width) {
+export function bytesOf(number, width) {
   return Buffer.from(number.toString(16).padStart(2 * width, "0"), "hex");
 }
 
-const u32 = (number) => bytesOf(number, 4);
+export const u32 = (number) => bytesOf(number, 4);
 
 // Rationals: pairs of a numerator and a positive denominator, which need no lowest terms
 
@@ -62,17 +64,17 @@ function hexadecimal(text) {
 
 const minus = ([a, b], [c, d]) => [a * d - c * b, b * d];
 const less = (x, y) => minus(x, y)[0] < 0n;
-const mod = (a, q) => ((a % q) + q) % q;
+export const mod = (a, q) => ((a % q) + q) % q;
 
 // The task
 
-export function readTask(text) {
+export function readTask(text, kinds = KINDS) {
   const canonical = text.trim();
   const given = JSON.parse(canonical);
   if (given.version !== VERSION) throw new Error(`the task must be of version ${VERSION}`);
   if (given.kem !== "x25519") throw new Error(`Node 20 does not have ${given.kem}`);
-  const { kind, helpers, block_length } = given.transport;
-  if (kind !== "shares" && kind !== "helpers") throw new Error(`the task takes ${kind}`);
+  const { kind, helpers, relays, block_length } = given.transport;
+  if (!kinds.includes(kind)) throw new Error(`the task takes ${kind}`);
   const { domain } = given;
   const sum = domain.sizes?.reduce((all, size) => all + size, 0);
   const dimension = domain.kind === "number" ? 1 : (sum ?? domain.dimension);
@@ -80,9 +82,10 @@ export function readTask(text) {
   const bits = (q - 1n).toString(2).length;
   const width = Math.ceil(bits / 8);
   // one for each party: shares, or what is left for the analyzer of the vectors of seeds
-  const messages = kind === "helpers" ? helpers + 1 : given.transport.messages;
+  const adders = helpers ?? relays;
+  const messages = adders ? adders + 1 : given.transport.messages;
   const blocks = [];
-  const length = kind === "helpers" ? dimension : block_length;
+  const length = adders ? dimension : block_length;
   for (let left = dimension; left > 0; left -= length) blocks.push(Math.min(left, length));
   const id = sha256(canonical);
   const hash = id.toString("base64url");
@@ -193,6 +196,7 @@ export class Draws {
     const [n, [a, b]] = [BigInt(clients), ratio(parameter)];
     if (kind === "laplace") return this.polya(n, [a, b]) - this.polya(n, [a, b]);
     if (kind === "skellam") return this.poisson([a, 2n * n * b]) - this.poisson([a, 2n * n * b]);
+    if (kind === "uniform") return this.below(a);
     throw new Error(`noise of the unknown kind ${kind}`);
   }
 
@@ -262,7 +266,7 @@ export const envelopeInfo = (task, window, shuffler, block) =>
 
 // Seeds
 
-const boundTo = (task, window, party, id) =>
+export const boundTo = (task, window, party, id) =>
   Buffer.concat([task.id, u32(window), u32(party), id]);
 
 export const seedInfo = (task, window, helper, id) =>
@@ -306,16 +310,21 @@ export function packed(elements, bits) {
 /** The parts of a report with helpers: what is left of y, and an envelope for each helper. */
 export function helperParts(task, window, y, id, seeds, keys = []) {
   const rest = y.map((one) => mod(one, task.q));
-  const number = Math.floor((window * task.public_keys.length) / seeds.length / task.windows);
-  const sealed = seeds.map((seed, column) => {
-    const helper = column + 1;
-    const vector = expanded(task, window, helper, id, seed);
+  for (const [column, seed] of seeds.entries()) {
+    const vector = expanded(task, window, column + 1, id, seed);
     vector.forEach((one, i) => (rest[i] = mod(rest[i] - one, task.q)));
-    const text = task.public_keys[number * seeds.length + column];
-    const info = seedInfo(task, window, helper, id);
-    return seal(Buffer.from(text, "base64url"), info, seed, keys[column]);
+  }
+  return [packed(rest, task.bits), ...sealedTo(task, window, id, seeds, seedInfo, keys)];
+}
+
+/** An envelope of a secret for each helper or relay. */
+export function sealedTo(task, window, id, secrets, infoOf, keys = []) {
+  const number = Math.floor((window * task.public_keys.length) / secrets.length / task.windows);
+  return secrets.map((secret, column) => {
+    const text = task.public_keys[number * secrets.length + column];
+    const info = infoOf(task, window, column + 1, id);
+    return seal(Buffer.from(text, "base64url"), info, secret, keys[column]);
   });
-  return [packed(rest, task.bits), ...sealed];
 }
 
 // Reports and requests
@@ -402,9 +411,9 @@ export async function openWindow(task) {
 }
 
 /** The report kept in a file, made and kept first if there is none. */
-function kept(file, task, window, value) {
+function kept(file, task, window, value, make) {
   if (!fs.existsSync(file)) {
-    const { id, parts } = makeReport(task, window, value);
+    const { id, parts } = make(task, window, value);
     const [number, ...texts] = [id, ...parts].map((one) => one.toString("base64url"));
     const text = JSON.stringify({ window: windowPath(task, window), id: number, parts: texts });
     fs.writeFileSync(file, text, { mode: 0o600, flag: "wx", flush: true }); // and no second one
@@ -418,12 +427,12 @@ function kept(file, task, window, value) {
   return { id: decoded(found.id), parts: found.parts.map(decoded) };
 }
 
-async function main() {
+export async function main(make = makeReport, kinds = KINDS) {
   const option = { type: "string" };
   const options = { window: option, hash: option, "max-epsilon": option, "max-delta": option };
   const { values, positionals } = parseArgs({ options, allowPositionals: true });
   const [taskFile, tokenFile, reportFile, value] = positionals;
-  const task = readTask(fs.readFileSync(taskFile, "ascii"));
+  const task = readTask(fs.readFileSync(taskFile, "ascii"), kinds);
   if (values.hash && values.hash !== task.hash) throw new Error(`the task's hash is ${task.hash}`);
   for (const name of ["epsilon", "delta"]) {
     const most = values[`max-${name}`];
@@ -435,15 +444,19 @@ async function main() {
   const window = values.window ? Number(values.window) : await openWindow(task);
   const begin = Date.now();
   const given = task.labels.includes(value) ? value : JSON.parse(value);
-  const report = kept(reportFile, task, window, given);
+  const report = kept(reportFile, task, window, given, make);
   await sleep(begin + SETTLE_MS + DRAW_MS * task.dimension - Date.now());
   await send(task, window, secret, report);
   console.log(`All ${task.messages} parties have the report.`);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  await main().catch((error) => {
+/** Run a program, if it was called, and not imported. */
+export async function run(url, program) {
+  if (url !== pathToFileURL(process.argv[1] ?? "").href) return;
+  await program().catch((error) => {
     console.error(error.message);
     process.exitCode = 1;
   });
 }
+
+await run(import.meta.url, main);

@@ -29,6 +29,18 @@ def vector_of(window, seed, report, party):
     return words.astype(object) % task.modulus
 
 
+def opened_by_relays(window, report, keys):
+    """Return what the openings of a report add up to, with the key of each relay."""
+    width = 32 * (window.task.domain.dimension + 1)
+    rows = [report.parts[0][-width:]]
+    bound = window.task.id + window.number.to_bytes(4, "big")
+    for party, key in enumerate(keys, 1):
+        info = b"ikos-parties 3 opening" + bound + party.to_bytes(4, "big") + report.id
+        rows.append(unsealed(report.parts[party], key, info))
+    values = [[int.from_bytes(row[i : i + 32]) for i in range(0, width - 32, 32)] for row in rows]
+    return np.array(values, dtype=object).sum(axis=0) % window.task.modulus
+
+
 def unpacked(part, task):
     """Return a vector for the analyzer, or a helper's sum."""
     number, bits = int.from_bytes(part, "little"), task.modulus.bit_length() - 1

@@ -103,7 +103,7 @@ def die_where_told(orders: Path) -> None:
         (ledger, ("_write",)),
         (party_files.KeyFile, ("erase",)),
         (shuffler.ShufflerEndpoint, ("ids", "agree", "batch", "forget")),
-        (helper.HelperEndpoint, ("ids", "agree", "_sum", "_keep", "batch", "forget")),
+        (helper.HelperEndpoint, ("ids", "agree", "sum", "_keep", "batch", "forget")),
         (store.Store, ("shrink", "_write_tally", "_line")),
         (analyzer.AnalyzerEndpoint, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
@@ -278,7 +278,7 @@ class Fleet:
         self, folder: Path, tasks: int = 1, columns: int = 4, certificate=None, ca=None,
         ledger=None, keys=(), **options
     ):  # fmt: skip
-        from deployment_tasks import KEY
+        from deployment_tasks import KEY, SIGNERS
 
         from ikos.deployment.party_files import (
             PartyConfig,
@@ -300,6 +300,9 @@ class Fleet:
         now = datetime.now(UTC).replace(microsecond=0)
         numbers = {"users": 40, "min_honest": 20, "epsilon": 1, "delta": 0.9, "integers": True}
         times = {"opens": now - timedelta(hours=1), "closes": now + timedelta(days=1)}
+        signing = SIGNERS[: columns + 1] if options.get("transport") == "verified" else []
+        if signing:
+            numbers["signing_keys"] = [key.public_key().public_bytes_raw() for key in signing]
         self.tasks = []
         for number in range(tasks):
             task = Task.new(
@@ -309,7 +312,7 @@ class Fleet:
                 **{**times, **numbers, **options},
             )
             home = folder / f"task-{number}"
-            write_party_files(task, keys, home, ledger)
+            write_party_files(task, keys, home, ledger, signing=signing)
             self.tasks.append(
                 Running(
                     self, task, home, read_secrets(home / "clients"),

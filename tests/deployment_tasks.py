@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from functools import cache
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from ikos.deployment.hpke import PrivateKey
 from ikos.deployment.task import Task
 from ikos.results.guarantees import Guarantee
 
+SIGNERS = [Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in range(3)]
 KEY, *_ = KEYS = [PrivateKey(bytes(range(first, first + 32))) for first in range(3)]
 
 

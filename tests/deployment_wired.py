@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from ikos.deployment import analyzer, client, helper, intermediary, remote, shuffler
+from ikos.deployment import analyzer, client, helper, intermediary, relay, remote, shuffler
 from ikos.deployment.party_files import PartyConfig, folder_of, read_task
 
 REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
@@ -94,7 +94,7 @@ class Wired:
     def start(self, parties=None):
         """Start parties from their folders, by default all; the analyzer last."""
         for party in (*range(1, self.task.parties), 0) if parties is None else parties:
-            roles = {"shuffler": shuffler.shuffler, "helper": helper.helper}
+            roles = {"shuffler": shuffler.shuffler, "helper": helper.helper, "relay": relay.relay}
             role = roles[self.task.transport.intermediary] if party else analyzer.analyzer
             serve = intermediary.application if party else analyzer.application
             config = PartyConfig.read(self.folder / folder_of(self.task, party))

@@ -9,13 +9,14 @@ import time
 from functools import partial
 from pathlib import Path
 
-from deployment_tasks import KEYS
+from deployment_tasks import KEYS, SIGNERS
 
 from ikos.deployment import tokens
 from ikos.deployment.analyzer import AnalyzerEndpoint
 from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.helper import HelperEndpoint
 from ikos.deployment.party_files import PartyConfig, folder_of, write_party_files
+from ikos.deployment.relay import RelayEndpoint
 from ikos.deployment.remote import RemoteError
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.shuffler import ShufflerEndpoint
@@ -55,7 +56,7 @@ def told(waiting):
     return answer.name if isinstance(answer, Problem) else answer
 
 
-ENDPOINTS = {"shuffler": ShufflerEndpoint, "helper": HelperEndpoint}
+ENDPOINTS = {"shuffler": ShufflerEndpoint, "helper": HelperEndpoint, "relay": RelayEndpoint}
 
 
 class Faults:
@@ -100,6 +101,9 @@ class Direct:
     def ids(self):
         return self.world.faults.around(self._shuffler().ids)
 
+    def examine(self, receipts):
+        return self.world.faults.around(self._shuffler().examine, receipts)
+
     def agree(self, ids):
         self.world.faults.around(self._shuffler().agree, ids)
 
@@ -125,7 +129,8 @@ class World:
             shutil.copytree(base.folder, self.folder)
         else:
             keys = [key for key in KEYS if key.public_bytes in task.public_keys]
-            write_party_files(task, keys, self.folder, ledger, ledger and "sums")
+            signing = SIGNERS[: len(task.transport.signing_keys)]
+            write_party_files(task, keys, self.folder, ledger, ledger and "sums", signing)
         text = (self.folder / "clients" / "tokens.txt").read_text()
         self.secrets = [tokens.from_text(line) for line in text.split()]
         self.faults = Faults()

@@ -38,11 +38,13 @@ from ikos.deployment.opening import unsealed
 from ikos.deployment.packed import packed
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.task import Task, Window
+from ikos.deployment.verified import added_openings
 from ikos.primitives import samplers as noise
 from ikos.primitives.randomness import RandomSource
 from ikos.testing import DeterministicRandom
 from ikos.transports.helpers import AddedShares
 from ikos.transports.packing import unpack
+from ikos.verified.statements import ORDER
 
 FOLDER = Path(__file__).with_name("golden")
 
@@ -258,6 +260,10 @@ WIRE: dict[str, dict[str, Any]] = {
         "lower": -0.5, "upper": 100, "transport": "helpers", "helpers": 2, "noise": "parties",
         "windows": 3, "keys": 2, "modulus": 2**59,
     },
+    "verified": {
+        "lower": -0.5, "upper": 100, "transport": "verified", "relays": 2, "windows": 3, "keys": 2,
+    },
+    "classes": {"domain": ikos.Categories([4]), "transport": "verified"},
 }  # fmt: skip
 
 
@@ -372,7 +378,7 @@ def _wire_seeds(name: str, window: int) -> dict[str, Any]:
         words = transport.keystream(seeds[-1], party, number, task.transport.context(where))
         vectors.append(transport.elements(words))
         transport.group.subtract(left, vectors[-1])
-        infos.append(helpers.seed_info(where, party, number))
+        infos.append(task.transport.info(where, party, number))
         envelopes.append(_sealed(where.public_key(party), infos[-1], seeds[-1], keys[-1]))
         holder = _wire_key(name, where.key * task.columns + party - 1)
         assert unsealed(envelopes[-1], holder, infos[-1]) == seeds[-1]
@@ -386,6 +392,42 @@ def _wire_seeds(name: str, window: int) -> dict[str, Any]:
         "infos": [one.hex() for one in infos],
     }
     return _sent(where, secret, ClientReport(number, parts), **more)
+
+
+def _wire_openings(name: str, window: int) -> dict[str, Any]:
+    task, rng = _wire(name), DeterministicRandom(10)
+    where, terms = task.at(window), task.transport
+    transport, d = added_openings(task), task.domain.dimension
+    y = [3] * d if transport.valid.one_hot is None else [1, *[0] * (d - 2), task.precision + 1]
+    secret, number, fresh = rng.bytes(32), rng.bytes(16), rng.bytes(32)
+    drawn = rng.uniform(ORDER, task.parties * (d + 1)).reshape(task.parties, d + 1)
+    drawn[0, :-1] = [
+        (one - sum(others)) % ORDER for one, others in zip(y, drawn[1:, :-1].T, strict=True)
+    ]
+    openings = drawn.tolist()
+    proofs = transport.proofs(terms.context(where))
+    commitments = [proofs.commit(values, blinding) for *values, blinding in openings]
+    proof = proofs.prove(y, sum(drawn[:, -1]) % ORDER, commitments, number, fresh)
+    own, *others = (b"".join(one.to_bytes(32) for one in opening) for opening in openings)
+    keys, infos, envelopes = [], [], []
+    for party, content in enumerate(others, 1):
+        keys.append(rng.bytes(32))
+        infos.append(terms.info(where, party, number))
+        envelopes.append(_sealed(where.public_key(party), infos[-1], content, keys[-1]))
+    part = b"".join((*commitments, proof, own))
+    ((_, receipt),) = terms.receipts(where, [(number, part)])
+    assert receipt is not None
+    more = {
+        "y": y,
+        "openings": [[str(one) for one in opening] for opening in openings],
+        "fresh": fresh.hex(),
+        "ephemeral": [raw.hex() for raw in keys],
+        "bits": proofs.statement.witness(y),
+        "commitments": [one.hex() for one in commitments],
+        "proof": proof.hex(),
+        "infos": [one.hex() for one in infos],
+    }
+    return _sent(where, secret, ClientReport(number, (part, *envelopes)), **more)
 
 
 def _wire_keystream(dimension: int, bits: int) -> dict[str, Any]:
@@ -487,6 +529,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "wire noise": _wire_noise,
     "wire report": _wire_report,
     "wire seeds": _wire_seeds,
+    "wire openings": _wire_openings,
     "wire keystream": _wire_keystream,
     "wire opened": _wire_opened,
 }
@@ -673,6 +716,8 @@ def _wires() -> Entries:
             yield "wire report", last
         elif "helpers" in WIRE[name]:
             yield "wire seeds", last
+        elif WIRE[name].get("transport") == "verified":
+            yield "wire openings", last
     for dimension, bits in ((5, 1), (5, 8), (9, 9), (7, 33), (5, 64), (262_147, 18), (131_073, 40)):
         yield "wire keystream", {"dimension": dimension, "bits": bits}
     window = _wire("hybrid").at(0)  # ML-KEM draws its own randomness: each envelope is a new one

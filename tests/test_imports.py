@@ -88,7 +88,8 @@ def test_nothing_knows_the_programs():
 PARTIES = {
     "client": ("client",),
     "shuffler": ("shuffler", "intermediary"),
-    "helper": ("helper", "intermediary"),
+    "helper": ("helper", "adder", "intermediary"),
+    "relay": ("relay", "adder", "intermediary"),
     "analyzer": ("analyzer",),
 }
 

@@ -18,8 +18,12 @@ from hostile import forget, hostile
 
 import ikos
 from ikos import accounting, baselines, counts, graphs, statistics
+from ikos.accounting.uniform_noise import composed_delta
 from ikos.cli.program import commands
 from ikos.counts.certificate import Dyadic
+from ikos.data.sensitivity import Shift
+from ikos.noise.cut_laplace_noise import CutLaplaceNoise
+from ikos.numeric.uniform_sum import UniformSum
 from ikos.primitives import samplers as noise
 from ikos.results import confidence
 from ikos.results.text import figures
@@ -78,6 +82,12 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "what is left": lambda: repr(counts.private_remaining(9000, 2**22, 8, 0.99, 1e-6, 354)),
     "sum": lambda: of_a_sum(100, 1, 1e-6),
+    "uniform noise": lambda: (
+        composed_delta(400, 16, 30, 1.0),
+        composed_delta(100, 16, 5, 1.0, 3),
+        CutLaplaceNoise.least(Fraction(1), Fraction(1, 10**6), Shift(1, 9, 81, 9), 500),
+        [UniformSum(400, 15).half_width(0.05, users) for users in (0, 400)],
+    ),
     "counts of weak privacy": lambda: counts.private_delta(1000, 2**30, 5, 300.0, 354),
     "ball of tiny vectors": ball,
     "local epsilon": lambda: accounting.amplified_local_epsilon(1.0, 1e-6, 1000),

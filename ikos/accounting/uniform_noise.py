@@ -6,9 +6,8 @@ value of {0..t} shifts the sum by at most t steps, and the least delta for epsil
     delta(epsilon) = max_T P[Z >= T - t] - e^epsilon P[Z >= T],
 
 attained at the least T with P[Z = T - t] > e^epsilon P[Z = T]: the distribution of Z is symmetric
-and log-concave, so that tails are the best tests, of the largest shift. It falls in n.
-
-Proof: docs/verified-sums.md.
+and log-concave, so that tails are the best tests, of the largest shift. It falls in n. The proof is
+in docs/verified-sums.md.
 """
 
 from __future__ import annotations
@@ -34,11 +33,12 @@ _PER_DEVIATION = 16
 _REACH = 16  # standard deviations of losses: beyond, they count as infinite
 _NEGLIGIBLE = 2.0**-100  # and so do those from an epsilon of such a delta on
 
-_BELOW = 1 - Fraction(1, 1 << 50)  # of an epsilon: covers the rounding of the grid's powers
 
-
-def uniform_delta(users: int, width: int, steps: int, epsilon: float | Fraction) -> float:
-    """Return the least delta of uniform noise, rounded up by less than 1e-60 before the last bit.
+@lru_cache(maxsize=256)
+def composed_delta(
+    users: int, width: int, steps: int, epsilon: float | Fraction, coordinates: int = 1
+) -> float:
+    """Return the delta of independent uniform noise in all coordinates that change, rounded up.
 
     Parameters
     ----------
@@ -47,29 +47,38 @@ def uniform_delta(users: int, width: int, steps: int, epsilon: float | Fraction)
     width : int
         Number w of equally likely values of a user's noise, from 1 to 2^53.
     steps : int
-        Largest shift of the sum by replacing one user, at least 1.
+        Largest shift of a sum by replacing one user, at least 1.
     epsilon : float
         At least 0.
+    coordinates : int
+        Number of sums that replacing one user shifts, in all releases together: of a histogram two
+        for each release.
 
     Returns
     -------
     float
-        The same in both orders. No smaller one holds, but for the rounding; 1.0 if it is that small
-        that it would be lost in it.
+        The same in both orders. For one coordinate it is exact, up to 1e-60 and the last bit (1.0
+        if nothing is left of it). For more it is larger by some percent: the privacy losses are
+        discretized, and nowhere below the true ones.
 
     Examples
     --------
-    >>> f"{uniform_delta(10_000, 16, 90, 1):.4g}"
+    >>> f"{composed_delta(10_000, 16, 90, 1):.4g}"
     '8.945e-09'
+    >>> f"{composed_delta(10_000, 2, 6, 1, 2):.3g}"  # a histogram: 6 steps, and a coin per count
+    '8.8e-11'
     """
     n = integer("users", users, low=1, high=MAX_USERS)
     w = integer("width", width, low=1, high=MAX_USERS)
-    return _delta(n, w, integer("steps", steps, low=1), number("epsilon", epsilon, low=0))
+    t, eps = integer("steps", steps, low=1), number("epsilon", epsilon, low=0)
+    if integer("coordinates", coordinates, low=1) == 1 or t > n * (w - 1):
+        return _delta(n, w, t, eps)
+    unit, losses = _losses(n, w, t)
+    return losses.power(coordinates).divergence(unit, eps)
 
 
-@lru_cache(maxsize=1 << 12)
 def _delta(users: int, width: int, steps: int, epsilon: Fraction) -> float:
-    """Return `uniform_delta` of checked arguments."""
+    """Return the delta of one coordinate."""
     law = UniformSum(users, width)
     if steps > law.top:
         return 1.0
@@ -98,46 +107,14 @@ def _delta(users: int, width: int, steps: int, epsilon: Fraction) -> float:
         return min(1.0, float_up(mpfr(delta)))
 
 
-@lru_cache(maxsize=256)
-def composed_delta(
-    users: int, width: int, steps: int, epsilon: Fraction, coordinates: int = 1
-) -> float:
-    """Return a delta of independent uniform noise in many coordinates, each shifted, rounded up.
-
-    Parameters
-    ----------
-    users, width, steps, epsilon
-        As for `uniform_delta`; ``steps`` bounds the shift of each coordinate.
-    coordinates : int
-        Number of coordinates that replacing one user shifts, over all releases. Of one-hot vectors
-        these are two, for each release.
-
-    Returns
-    -------
-    float
-        Exact for one coordinate. For more, by discretized privacy losses, which are nowhere below
-        the true ones: larger by some percent.
-
-    Examples
-    --------
-    >>> f"{composed_delta(10_000, 2, 6, 1, 2):.3g}"  # a histogram: 6 steps, and a coin per count
-    '8.8e-11'
-    """
-    eps = number("epsilon", epsilon, low=0)
-    if integer("coordinates", coordinates, low=1) == 1 or steps > users * (width - 1):
-        return uniform_delta(users, width, steps, eps)
-    unit, losses = _losses(users, width, steps)
-    return losses.power(coordinates).divergence(unit, eps)
-
-
 @lru_cache(maxsize=64)
 def _losses(users: int, width: int, steps: int) -> tuple[float, Masses]:
     """Return the interval of a grid, and masses of the privacy losses of one coordinate on it."""
     unit = steps / math.sqrt(UniformSum(users, width).variance) / _PER_DEVIATION
     heights = [1.0]
     while len(heights) <= _REACH * _PER_DEVIATION and heights[-1] > _NEGLIGIBLE:
-        below = len(heights) * Fraction(unit) * _BELOW
-        heights.append(min(heights[-1], _delta(users, width, steps, below)))
+        delta = _delta(users, width, steps, len(heights) * Fraction(unit))
+        heights.append(min(heights[-1], delta))
     last = len(heights) - 1
     finite = [0] * (2 * last + 1)
     for key, one, other in connected(heights, range(1, last + 1), unit):

@@ -52,7 +52,7 @@ from ikos.results.text import Printed, at_least
 from ikos.sums import PrivateSum
 from ikos.sums.private import MAX_RELEASES, PrivateVectorSum
 from ikos.sums.protocol import SumProtocol
-from ikos.transports import Helpers
+from ikos.transports import Helpers, Recipe, Verified, VerifiedShuffled
 
 MODELS = ("central", "helpers", "shuffle", "local")
 """Whom users trust: a curator; one of the parties that add; shufflers; or no one."""
@@ -320,12 +320,26 @@ def _helped(key: str, made_by: Any, recipe: Helpers, **more: Any) -> ProtocolSpe
     return ProtocolSpec(key, name, source, "helpers", trusted, made_by, **more)
 
 
+def _verified(key: str, made_by: Any, recipe: Recipe, **more: Any) -> ProtocolSpec:
+    """Return the entry of a sum of values that users prove to be valid."""
+    model, trusted, name, task = (
+        ("helpers", "analyzer or relay: its shares; users: randomness", "a relay adds", "verified")
+        if isinstance(recipe, Verified)
+        else ("shuffle", "{shufflers}: who sent what; users: randomness", "are shuffled", None)
+    )
+    name = f"bounded noise of all users, proved values, over openings that {name}"
+    source = "BBGN20, Section 5, verified sums of this library"
+    more |= {"options": {"transport": recipe}, "task": task, "note": _LOGARITHMS}
+    return ProtocolSpec(key, name, source, model, trusted, made_by, **more)
+
+
 _CURATOR = "all users trust the curator with what they hold, and to add the noise"
 _COUNTING = "all users trust the shuffler to count the ones, and to suppress small counts"
 _DESIGNATED = (
     "all users trust the first one to add the noise and to keep it to itself; "
     "no one is protected from that user"
 )
+_LOGARITHMS = "that values are valid rests on the hardness of discrete logarithms"
 _LATTICE = "rests on the hardness of Ring-LWE"
 _IN_BOX = "for a ball, in the box around it"
 _ALL_VECTORS = (Box, Ball, SparseTernary, Categories)
@@ -341,6 +355,8 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
         "Ghosh, Roughgarden, Sundararajan 2009", CentralDiscreteLaplace, note=_CURATOR, pure=True),
     _helped("helpers-sum", PrivateSum, Helpers()),
     _helped("helpers-sum-parties", PrivateSum, Helpers(noise="parties")),
+    _verified("verified-sum", PrivateSum, Verified()),
+    _verified("verified-sum-shuffled", PrivateSum, VerifiedShuffled()),
     _shuffle("private-sum", _SECURE, "BBGN20, Section 5, counts of this library", PrivateSum,
         task="shares"),
     _shuffle("private-sum-bbgn20", _SECURE, "BBGN20, Section 5, and its counts", PrivateSum,
@@ -378,6 +394,10 @@ PROTOCOLS: tuple[ProtocolSpec, ...] = (
         accounts=True),
     _helped("helpers-vector-sum-parties", PrivateVectorSum, Helpers(noise="parties"),
         domains=_ALL_VECTORS, accounts=True),
+    _verified("verified-vector-sum", PrivateVectorSum, Verified(), domains=(Box, Categories),
+        accounts=True),
+    _verified("verified-vector-sum-shuffled", PrivateVectorSum, VerifiedShuffled(),
+        domains=(Box, Categories), accounts=True),
     _shuffle("private-vector-sum", _SECURE, "BBGN20, Section 5, accounts of this library",
         PrivateVectorSum, domains=_ALL_VECTORS, accounts=True, task="shares"),
     _shuffle("masked-vector-sum", "noise of all users, under masks whose keys are summed securely",

@@ -14,7 +14,7 @@ from ikos.cli.output import complain, discard_output, say
 
 COMMANDS = (
     "sum", "mean", "variance", "count", "histogram", "quantiles", "secure-sum", "messages",
-    "certify", "budget", "compare", "graphs", "demo", "task", "serve", "submit",
+    "certify", "budget", "compare", "graphs", "demo", "task", "serve", "submit", "verify",
 )  # fmt: skip
 """Each the ``command`` of the module of its name, or ``command_NAME`` of one of `MODULES`."""
 

@@ -20,6 +20,9 @@ SHUFFLERS = """\
 HELPERS = """\
   ikos serve helper visits/helper-1 --host 127.0.0.1 --port 8443
 """
+RELAYS = """\
+  ikos serve relay visits/relay-1 --host 127.0.0.1 --port 8443
+"""
 ANALYZER = """\
   ikos serve analyzer visits/analyzer --host 0.0.0.0 \\
       --certificate chain.pem --private-key key.pem
@@ -29,7 +32,7 @@ EXAMPLES = "\b\nExamples\n"
 
 @click.group("serve", cls=Group, epilog=EXAMPLES + SHUFFLERS + ANALYZER)
 def command() -> None:
-    """Run a shuffler, a helper or the analyzer of one or more tasks.
+    """Run a shuffler, a helper, a relay or the analyzer of one or more tasks.
 
     The program runs until Ctrl-C or SIGTERM, and logs to standard error. 'ikos task new' creates
     the folders, which keep what a party collects: a party that was killed resumes when it is
@@ -95,6 +98,7 @@ def _party(role: str, examples: str, text: str) -> None:
         roles = {
             "shuffler": server.serve_shuffler,
             "helper": server.serve_helper,
+            "relay": server.serve_relay,
             "analyzer": server.serve_analyzer,
         }
         request.run(roles[role])
@@ -116,6 +120,15 @@ _party(
 
     It collects a seed from each client, and releases the sum of the vectors that those of complete
     reports stand for, once, with its noise if the parties of the task add noise.
+    """,
+)
+_party(
+    "relay",
+    RELAYS,
+    """Run a relay for the tasks in the given folders.
+
+    It collects an opening from each client, refuses those that do not fit the commitments that the
+    analyzer has, and releases the sum of those of complete reports, once, with its signature.
     """,
 )
 _party(

@@ -21,6 +21,8 @@ from ikos.cli.types import Honest, Whole, check_labels
 from ikos.results.report import Field, Report
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from ikos.deployment.opening import PrivateKey
     from ikos.deployment.remote import RemoteAnalyzer
     from ikos.deployment.task import Task, Window
@@ -39,32 +41,33 @@ TASK_KEYS = [
     Field("requested_delta", "the delta requested"),
     Field("theorem", "theorem of the guarantee"),
     Field("conditions", "conditions of the guarantee"),
-    Field("corrupt_shufflers", "shufflers or helpers that may collude with the analyzer"),
+    Field("corrupt_shufflers", "shufflers, helpers or relays that may collude with the analyzer"),
     Field("precision", "steps of the encoding between the bounds; 1 for categories"),
     Field(
         "modulus",
         "order of the group of the shares, or one more than there are messages of "
         "frequencies; a string of digits",
     ),
-    Field("shuffled", "number of shufflers, or of helpers"),
+    Field("shuffled", "number of shufflers, helpers or relays"),
     Field(
         "transport",
         "what clients send: shares; masks, with shares of their keys; helpers: a "
-        "vector, and seeds; or frequencies",
+        "vector, and seeds; verified: a proof, and openings; or frequencies",
     ),
     Field("block_length", "coordinates per envelope; the last one may have fewer"),
-    Field("blocks", "envelopes per client and shuffler or helper"),
+    Field("blocks", "envelopes per client and shuffler, helper or relay"),
     Field("kem", "KEM of the envelopes: mlkem768-x25519 or x25519"),
     Field(
         "keys",
-        "number of key pairs of the analyzer, or of each helper, each for consecutive windows",
+        "number of key pairs of the analyzer, or of each helper or relay, each for consecutive "
+        "windows",
     ),
     Field("messages", "messages per client: all envelopes, and the analyzer's part, if any"),
     Field("bytes_per_client", "bytes that a client sends to all parties"),
-    Field("bytes_per_shuffler", "bytes that a shuffler or helper receives, if all report"),
+    Field("bytes_per_shuffler", "bytes that a shuffler, helper or relay receives, if all report"),
     Field(
         "disk_per_shuffler",
-        "approximate bytes on a shuffler's or helper's disk per window, if all report",
+        "approximate bytes on the disk of a shuffler, helper or relay per window, if all report",
     ),
     Field("disk_analyzer", "approximate bytes on the analyzer's disk per window, if all report"),
     Field("release_seconds", "approximate time on one core to release a result if all report"),
@@ -80,7 +83,7 @@ NEW_KEYS = [
     Field("task", "name of the task, the hash of its description; null for a dry run"),
     Field("output", "the folder that was created; null for a dry run"),
     Field("folders", "the recipient of each folder or file in it"),
-    Field("shufflers", "addresses of the shufflers or helpers; null for a dry run without them"),
+    Field("shufflers", "addresses of shufflers, helpers or relays; null for a dry run without any"),
     Field("analyzer", "address of the analyzer; null for a dry run without it"),
 ]
 
@@ -91,15 +94,25 @@ STATUS_KEYS = [
     Field("state", "collecting, closed, agreed, stopped or released"),
     Field("reports", "reports at the analyzer"),
     Field("complete", "complete reports; null before their number is known"),
+    Field("refused", "verified reports that were refused; 0 before that is known"),
+    Field("refusals", "ids of these, 1,000 at most, each with the number of the party that "
+          "refused it"),
     Field("opens", "when the window opens"),
     Field("closes", "when the window closes"),
     Field("expires", "when the analyzer deletes unreleased reports"),
     Field("release", "running, step, message, and again: the seconds until the next attempt, or "
           "null"),
     Field("result", "null before the release; estimate, sum_low, sum_high, mean, "
-          "standard_error, users, epsilon, delta, theorem, conditions, text; for vectors, the "
-          "first four are lists"),
+          "standard_error, users, epsilon, delta, theorem, conditions, refused, text; for vectors, "
+          "the first four are lists"),
 ]  # fmt: skip
+
+CERTIFICATE_KEYS = [
+    Field("task", "name of the task"),
+    Field("window", "number of the window, from 0"),
+    Field("output", "the file that was created"),
+    Field("bytes", "its length"),
+]
 
 TASK_COLUMNS = [Field("name", "one of the keys"), Field("value", "the value of the key")]
 
@@ -159,16 +172,22 @@ class TaskRequest:
         type=types.NORM, help="Largest Euclidean norm of the vectors, instead of bounds."
     )
     transport: str = from_option(
-        type=click.Choice(["shares", "masks", "helpers", "frequencies"]), default="shares",
+        type=click.Choice(["shares", "masks", "helpers", "verified", "frequencies"]),
+        default="shares",
         help="What clients send: shares of their values; masked vectors, and shares of the masks' "
         "keys: fewer bytes for thousands of coordinates, under an assumption; a vector, and a seed "
         "for each helper, that look random to it: still fewer, for any domain, if one of the "
-        "analyzer and the helpers is honest; or, for --categories, their category among random "
-        "ones: with more error and one trusted shuffler.",
+        "analyzer and the helpers is honest; verified: commitments with a proof that the value is "
+        "valid, and an opening for each relay: anyone can check the sum; or, for --categories, "
+        "their category among random ones: with more error and one trusted shuffler.",
     )  # fmt: skip
     helpers: int | None = from_option(
         type=Whole(1), show_default="1, or the number of addresses", help="Number of helpers, for "
         "--transport helpers.",
+    )  # fmt: skip
+    relays: int | None = from_option(
+        type=Whole(1), show_default="1, or the number of addresses", help="Number of relays, for "
+        "--transport verified.",
     )  # fmt: skip
     noise: str | None = from_option(
         type=click.Choice(["users", "parties"]), show_default="users", help="Who adds noise, for "
@@ -208,8 +227,8 @@ class TaskRequest:
         "quantum computer could decrypt them.",
     )
     shufflers: tuple[str, ...] = from_option(
-        "--shuffler", "--helper", type=str, default=None, multiple=True, metavar="URL",
-        help="Address of a shuffler or helper (https, or http on this machine); repeat for "
+        "--shuffler", "--helper", "--relay", type=str, default=None, multiple=True, metavar="URL",
+        help="Address of a shuffler, helper or relay (https, or http on this machine); repeat for "
         "each.")  # fmt: skip
     analyzer: str | None = from_option(
         metavar="URL", help="Address of the analyzer, likewise; needed unless --dry-run."
@@ -231,7 +250,7 @@ class TaskRequest:
         help="Number of consecutive windows, each with its own reports and result.")  # fmt: skip
     keys: int | None = from_option(
         type=Whole(1), show_default="one per window",
-        help="Number of key pairs of the analyzer, or of each helper, each for consecutive "
+        help="Number of key pairs of the analyzer, or of each helper or relay, for consecutive "
         "windows; a private key is erased when they are over.")  # fmt: skip
     output: Path | None = from_option(
         type=types.FOLDER, metavar="FOLDER", help="Folder to create; needed unless --dry-run."
@@ -296,7 +315,7 @@ class TaskRequest:
         check_labels("--coordinates", names)
         return len(names), names
 
-    def task(self, keys: list[PrivateKey]) -> Task:
+    def task(self, keys: list[PrivateKey], signing: list[Ed25519PrivateKey]) -> Task:
         """Return the task; for a dry run a draft, without keys."""
         from ikos.deployment.task import Task
 
@@ -304,7 +323,8 @@ class TaskRequest:
         return Task.new(
             self.users, self.epsilon, self.delta, **self.domain, integers=self.integers,
             transport=self.transport, layout=self.layout, set_size=self.set_size,
-            helpers=self.helpers, noise=self.noise,
+            helpers=self.helpers, noise=self.noise, relays=self.relays,
+            signing_keys=[key.public_key().public_bytes_raw() for key in signing] or None,
             min_honest=Honest.of(self.min_honest, self.users),
             corrupt_clients=self.corrupt_clients, corrupt_shufflers=self.corrupt_shufflers,
             precision=self.precision, modulus=self.modulus, kem=self.kem,
@@ -325,6 +345,8 @@ def new(request: TaskRequest) -> Report:
     needed, if there are any. Give each folder to a different person: anyone who holds all of them
     sees everything.
     """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from ikos._validation import InvalidValue
     from ikos.deployment.opening import PrivateKey
     from ikos.deployment.party_files import write_party_files
@@ -333,11 +355,13 @@ def new(request: TaskRequest) -> Report:
     from ikos.results.sums import budget_warnings, noise_warnings
 
     request.check()
-    holders = TERMS[request.transport].key_holders(len(request.shufflers))
-    count = (request.keys or request.windows) * len(holders)
+    terms, columns = TERMS[request.transport], len(request.shufflers)
+    count = (request.keys or request.windows) * len(terms.key_holders(columns))
     keys = [PrivateKey.generate(request.kem) for _ in range(count)]
+    signs = "signing_keys" in terms.options and not request.dry_run
+    signing = [Ed25519PrivateKey.generate() for _ in range((columns + 1) * signs)]
     try:
-        task = request.task(keys)
+        task = request.task(keys, signing)
     except BatchTooLarge as error:
         raise InvalidValue("users", error.what, advice=[*_fitting(request)]) from None
     report, folders = task.summary(), {}
@@ -345,7 +369,9 @@ def new(request: TaskRequest) -> Report:
     needed = f"1 {name} is" if task.columns == 1 else f"{task.columns} {name}s are"
     title, notes = f"{needed} needed, and an analyzer.", ["Nothing was written."]
     if request.output is not None:
-        folders = write_party_files(task, keys, request.output, request.ledger, request.note or "")
+        folders = write_party_files(
+            task, keys, request.output, request.ledger, request.note or "", signing
+        )
         recipients = [f"Give {folder} to {whom}." for folder, whom in folders.items()]
         title, notes = report.title, [*recipients, SECRECY]
     warnings = budget_warnings(request.epsilon, request.delta, task.users)
@@ -360,14 +386,16 @@ def new(request: TaskRequest) -> Report:
 
 def _fitting(request: TaskRequest) -> Iterator[tuple[str, str, str]]:
     """Yield the transports with which a task's batches fit, as advice, with bytes per client."""
-    layouts = {"shares": "blocks", "masks": None, "helpers": None, "frequencies": None}
+    layouts = {
+        "shares": "blocks", "masks": None, "helpers": None, "verified": None, "frequencies": None
+    }  # fmt: skip
     for transport, layout in layouts.items():
         for kem in (request.kem, "x25519"):
             other = replace(
                 request, transport=transport, layout=layout, kem=kem, shufflers=(), dry_run=True
             )
             with suppress(ValueError, TypeError):
-                data = other.task([]).summary().data
+                data = other.task([], []).summary().data
                 options = f"--layout {layout} " * bool(layout) + f"--kem {data['kem']}"
                 effect = f"{options} fits: {data['bytes_per_client']:,} bytes per client"
                 yield "transport", transport, effect
@@ -377,14 +405,14 @@ def _fitting(request: TaskRequest) -> Iterator[tuple[str, str, str]]:
 # Requests to the analyzer
 
 
-def _query(name: str, epilog: str) -> Callable[[Any], Any]:
+def _query(name: str, epilog: str, keys: list[Field] = STATUS_KEYS) -> Callable[[Any], Any]:
     """Add a command that queries the analyzer, with the common options."""
 
     def add(function: Any) -> Any:
         window = option("--window", type=Whole(), show_default="the current one",
                         help="Number of the window, from 0, if the task has several.")  # fmt: skip
         arguments = click.argument("folder", type=types.FOLDER)(option("--ca")(window(function)))
-        documented = {"keys": STATUS_KEYS, "columns": COLUMNS}
+        documented = {"keys": keys, "columns": COLUMNS}
         return command.command(name, cls=Command, epilog=epilog, **documented)(arguments)
 
     return add
@@ -450,6 +478,36 @@ def release(folder: Path, wait: float, ca: Path | None, window: int | None) -> R
     return report
 
 
+@_query(
+    "certificate",
+    "\b\nExample\n  ikos task certificate visits/task.json visits.certificate",
+    CERTIFICATE_KEYS,
+)
+@click.argument("output", metavar="FILE", type=types.FILE)
+def certificate(folder: Path, output: Path, ca: Path | None, window: int | None) -> Report:
+    """Fetch the certificate of a verified sum, for 'ikos verify'.
+
+    FOLDER contains the task (or give its task.json). Queries the analyzer; no secret is needed.
+    """
+    from ikos.deployment.party_files import read_task
+    from ikos.deployment.remote import RemoteAnalyzer, connect
+
+    chosen = _window(read_task(folder), window)
+    try:
+        with connect(ca) as http, output.open("xb") as file:
+            RemoteAnalyzer(http, chosen).certificate(file)
+    except FileExistsError:
+        raise click.UsageError(f"FILE must not exist yet, got {str(output)!r}") from None
+    except BaseException:
+        output.unlink(missing_ok=True)
+        raise
+    length = output.stat().st_size
+    data = {"command": "task certificate", "task": chosen.task.name, "window": chosen.number,
+            "output": output, "bytes": length}  # fmt: skip
+    note = f"Check it: ikos verify {output}"
+    return Report(f"{length:,} bytes in {output}", COLUMNS, [], [note], data)
+
+
 def _window(task: Task, number: int | None) -> Window:
     """Return a window of a task, by default the current one by this machine's clock."""
     return task.current(datetime.now(UTC)) if number is None else task.at(number)
@@ -477,6 +535,7 @@ def status_report(window: Window, status: AnalyzerStatus, command: str) -> Repor
 
     task = window.task
     complete = "" if status.complete is None else f", {status.complete:,} of them complete"
+    complete += f", {status.refused:,} refused" * bool(status.refused)
     early = status.state == "collecting" and datetime.now(UTC) < window.opens
     title = f"{'not open yet' if early else status.state}: {status.reports:,} reports{complete}"
     notes = [
@@ -485,6 +544,10 @@ def status_report(window: Window, status: AnalyzerStatus, command: str) -> Repor
     ]
     if task.windows > 1:
         notes.append(f"Window {window.number} of windows 0 to {task.windows - 1}.")
+    for party in sorted(set(status.refusals.values())):
+        refused = [number for number, by in status.refusals.items() if by == party]
+        some = ", ".join(refused[:5]) + f" and {len(refused) - 5:,} more" * (len(refused) > 5)
+        notes.append(f"Refused by {task.party_name(party)}: {some}.")
     if words := status.release.words:
         notes.append(f"Release: {words}.")
     rows = []

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from itertools import islice
 from operator import methodcaller
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import httpx
@@ -22,11 +24,12 @@ import scipy.special  # noqa: F401  # for results: loaded now, not in a release
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
+from ikos._validation import InvalidValue
 from ikos.deployment.endpoint import Endpoint, PartyEndpoints, now, split_ids
 from ikos.deployment.limits import Addresses, Rate
-from ikos.deployment.party_files import PartyConfig
+from ikos.deployment.party_files import PartyConfig, reason, write_pieces
 from ikos.deployment.remote import RemoteShuffler, in_parallel
 from ikos.deployment.retry import RetryLoop
 from ikos.deployment.service import Service
@@ -34,13 +37,24 @@ from ikos.deployment.status_page import Seen, task_page, tasks_page
 from ikos.deployment.store import StoreError, Writing, damaged
 from ikos.deployment.task import Window
 from ikos.deployment.task_fields import MOMENT
-from ikos.deployment.wire import AnalyzerStatus, Result, first_few
+from ikos.deployment.terms import Chosen, Opened
+from ikos.deployment.wire import (
+    ID_BYTES,
+    SHOWN,
+    AnalyzerStatus,
+    Problem,
+    Result,
+    decoded,
+    encoded,
+    first_few,
+)
 from ikos.results.sums import SumResult
 from ikos.sums.ledger import BudgetExceeded, Ledger
 
 _ORDERED = "ordered"
 _AGREED = "agreed"
 _STOPPED = "stopped"
+_REFUSED = "refused"
 _RESULT = "result"
 _OVER = "over"
 _LISTS_TOGETHER = 4  # of ids received at the same time
@@ -69,6 +83,7 @@ class AnalyzerEndpoint(Endpoint):
         self._releasing, self._asking = threading.Lock(), threading.Lock()
         name = f"task {self.task.name}, window {window.number}: release"
         self._work = RetryLoop(name, self._go_on, lambda *took: self.store.timed(*took))
+        self._checked: tuple[dict[bytes, bytes], dict[bytes, int]] | None = None  # once closed
         self.latest_states: list[Seen] = [(None, "")] * self.task.columns
         self._asked = -math.inf
 
@@ -98,14 +113,31 @@ class AnalyzerEndpoint(Endpoint):
 
     def status(self) -> AnalyzerStatus:
         """Return the public status of the analyzer."""
-        release, complete = self._work.now, self.fact("complete")
+        release, complete, refused = self._work.now, self.fact("complete"), self.refused()
         messages = filter(None, (self.fact(_STOPPED), release.message))
         return AnalyzerStatus(
             **self._public(),
             complete=None if complete is None else int(complete),
+            refused=len(refused),
+            refusals=dict(islice(refused.items(), SHOWN)),
             release=release.model_copy(update={"message": "; ".join(messages) or None}),
             result=self.result(),
         )
+
+    def refused(self) -> dict[str, int]:
+        """Return which reports were refused, if that is known, and the party that refused each."""
+        noted: dict[str, int] = json.loads(self.fact(_REFUSED) or "{}")
+        return noted
+
+    def certificate(self) -> Response:
+        """Return the file by which others can check the result."""
+        if not self._certificate.exists():
+            raise Problem("notFound", "there is no certificate")
+        return FileResponse(self._certificate, media_type="text/plain; charset=us-ascii")
+
+    @property
+    def _certificate(self) -> Path:
+        return self.config.folder / f"certificate-{self.window.number}"
 
     def states(self) -> list[Seen]:
         """Return the status of each shuffler, if it answers, and what is wrong with it, if so."""
@@ -228,18 +260,22 @@ class AnalyzerEndpoint(Endpoint):
         progress("closing")
         self.close_all()
         ids = self._agree(progress) if self.fact(_AGREED) is None else self.complete_ids()
+        chosen = self._chosen(ids)
         self._enter()
-        self._open_batches(ids, progress)
+        self._open_batches(chosen, progress)
         progress("adding up")
-        self._conclude(self._sum(ids))
+        result = self._sum(chosen)
+        self._certify(chosen)
+        self._conclude(result)
 
     def _stop(self, why: str) -> Stopped:
         return Stopped(self.note(_STOPPED, why).result())
 
     def _agree(self, progress: Callable[[str], None]) -> list[bytes]:
-        """Find the complete reports, whose ids are at all parties."""
+        """Find the complete reports, whose ids are at all parties, and which none refuses."""
+        receipts, refused = self._valid(progress)
         progress(f"asking {self._all} for their reports")
-        here, few, name = set(self.intake.ids()), {}, self.task.party_name
+        here, few, name = set(receipts), {}, self.task.party_name
         complete, least = here, self.task.min_reports
         for party, data in self._ask(lambda column: column.ids(), self.others, _LISTS_TOGETHER):
             try:
@@ -249,10 +285,17 @@ class AnalyzerEndpoint(Endpoint):
             if len(common) < least <= len(here):
                 few[party] = f"; {name(party)} has {len(common):,} of the {len(here):,} here"
             complete = complete & common
-        ids, why = sorted(complete), "".join(few[party] for party in sorted(few))
+        if self.task.transport.receipt_bytes(self.task) and len(complete) >= least:
+            progress(f"asking {self._all} to check the reports")
+            refused = {**self._examined(complete, receipts), **refused}
+        ids, why = sorted(complete - set(refused)), "".join(few[party] for party in sorted(few))
+        if refused:
+            why += f"; {len(refused):,} were refused"
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
+            named = {encoded(number): refused[number] for number in sorted(refused)}
+            writing.note(_REFUSED, json.dumps(named))
             if len(ids) < least:
                 return writing.note(
                     _STOPPED,
@@ -264,9 +307,39 @@ class AnalyzerEndpoint(Endpoint):
             return None
 
         stopped = self.write(work).result()
+        self._checked = None
         if stopped is not None:
             raise Stopped(stopped)
         return ids
+
+    def _valid(
+        self, progress: Callable[[str], None]
+    ) -> tuple[dict[bytes, bytes], dict[bytes, int]]:
+        """Return the receipts of valid reports, and which others this party refuses."""
+        if self._checked is None:
+            progress("checking reports")
+            reports = ((number, part) for number, _, part in self.intake.reports())
+            found = dict(self.task.transport.receipts(self.window, reports))
+            refused = [number for number, receipt in found.items() if receipt is None]
+            self.name_refused(refused, "its proof or opening is not valid")
+            valid = {number: receipt for number, receipt in found.items() if receipt is not None}
+            self._checked = valid, dict.fromkeys(refused, 0)
+        return self._checked
+
+    def _examined(self, complete: set[bytes], receipts: dict[bytes, bytes]) -> dict[bytes, int]:
+        """Return which of some reports other parties refuse, given the receipts of all."""
+        told = b"".join(number + receipts[number] for number in sorted(complete))
+        found = dict[int, list[bytes]]()
+        for party, data in self._ask(lambda column: column.examine(told), self.others):
+            name = self.task.party_name(party)
+            try:
+                found[party] = split_ids(data)
+                if not complete.issuperset(found[party]):
+                    raise InvalidValue("ids", "must be those of reports that were handed on")
+            except ValueError as error:
+                raise self._stop(f"{name}, refused reports: {error}") from None
+            self.name_refused(found[party], f"{name} refuses its opening")
+        return {number: party for party in sorted(found, reverse=True) for number in found[party]}
 
     def _enter(self) -> None:
         """Record the release in the ledger, once; Stopped if it would exceed the budget."""
@@ -282,19 +355,33 @@ class AnalyzerEndpoint(Endpoint):
             self.log(f"ledger: {error}", logging.WARNING)
             raise OSError("the ledger cannot be used; the analyzer's log says why") from None
 
-    def _open_batches(self, ids: list[bytes], progress: Callable[[str], None]) -> None:
+    def _chosen(self, ids: list[bytes]) -> Chosen:
+        places = {number: place for place, number in enumerate(ids)}
+
+        def parts() -> Iterator[tuple[int, bytes]]:
+            found = 0
+            for number, _, part in self.intake.reports():
+                if number in places:
+                    yield places[number], part
+                    found += 1
+            if found != len(ids):
+                raise damaged(f"only {found} of {len(ids)} complete reports are stored")
+
+        return Chosen(ids, parts, [decoded(text, ID_BYTES) for text in self.refused()])
+
+    def _open_batches(self, chosen: Chosen, progress: Callable[[str], None]) -> None:
         """Decrypt the batches of all shufflers, store the sums, and let shufflers delete theirs."""
         opened = {party for party, *_ in self.rows("opened")}
         missing = [party for party in self.others if party not in opened]
         if missing:
             progress(f"telling {self._all} which reports are complete")
-            agreed = b"".join(ids)
+            agreed = b"".join(chosen.ids)
             list(self._ask(lambda column: column.agree(agreed), self.others))
         terms, keys = self.task.transport, self.config.keys
-        length = terms.batch_bytes(self.task, len(ids))
+        length = terms.batch_bytes(self.task, len(chosen.ids))
         together = max(1, _BATCH_BYTES // length)
         read_key = partial(keys.read, self.window.key)
-        with terms.opener(self.window, read_key, len(missing), len(ids)) as open_batch:
+        with terms.opener(self.window, read_key, len(missing), chosen) as open_batch:
             for start in range(0, len(missing), together):
                 waiting = missing[start : start + together]
                 progress(self._receiving(waiting))
@@ -303,9 +390,7 @@ class AnalyzerEndpoint(Endpoint):
                     try:
                         sums, rest = open_batch(party, data)
                     except ValueError as error:
-                        raise self._stop(
-                            f"{error}; nothing is released, and no one can tell whose they are"
-                        ) from None
+                        raise self._stop(f"{error}; nothing is released") from None
                     row = party, json.dumps(sums), rest
                     self.write(methodcaller("insert", "opened", *row)).result()
                     del data  # before the next one comes
@@ -315,18 +400,26 @@ class AnalyzerEndpoint(Endpoint):
         progress(f"telling {self._all} that their batches are added up")
         list(self._ask(lambda column: column.forget(), self.others))
 
-    def _sum(self, ids: list[bytes]) -> SumResult:
-        places = {number: place for place, number in enumerate(ids)}
-        kept = self.intake.reports()  # each was verified when it came
-        parts = ((places[number], part) for number, _, part in kept if number in places)
+    def _opened(self) -> list[Opened]:
+        """Return what batches held, in the order of parties."""
         opened = [(json.loads(sums), rest) for _, sums, rest in self.rows("opened")]
         if len(opened) != self.task.columns:
             raise damaged("sums of batches are missing")
+        return opened
+
+    def _sum(self, chosen: Chosen) -> SumResult:
         terms = self.task.transport
-        totals = terms.totals(self.window, opened, parts)
-        if totals.users != len(ids):
-            raise damaged(f"only {totals.users} of {len(ids)} complete reports are stored")
-        return terms.result(self.task, totals)
+        return terms.result(self.task, terms.totals(self.window, self._opened(), chosen))
+
+    def _certify(self, chosen: Chosen) -> None:
+        """Write the certificate, if there is one, before there is a result."""
+        if (key := self.config.signing) is None:
+            return
+        pieces = self.task.transport.certificate(self.window, self._opened(), chosen, key.sign)
+        try:
+            write_pieces(self._certificate, pieces)
+        except OSError as error:
+            raise OSError(f"the certificate cannot be written: {reason(error)}") from None
 
     def _conclude(self, result: SumResult) -> None:
         """Record the result and delete all shares, in one transaction."""
@@ -406,6 +499,7 @@ def application(
     return service.application(
         service.route("GET", "/", tasks),
         service.window_route("GET", "/page", page),
+        service.window_route("GET", "/certificate", lambda analyzer, _: analyzer.certificate()),
         service.command("POST", "/close", AnalyzerEndpoint.order_close),
         service.command("POST", "/release", AnalyzerEndpoint.order_release),
     )

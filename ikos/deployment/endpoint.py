@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -31,10 +31,18 @@ from ikos.deployment.remote import (
 )
 from ikos.deployment.store import REPORTS, TABLES, Store, Writing, log
 from ikos.deployment.task import Window
-from ikos.deployment.wire import ID_BYTES, Message, Problem, Schedule, ShufflerStatus
+from ikos.deployment.wire import (
+    ID_BYTES,
+    Message,
+    Problem,
+    Schedule,
+    ShufflerStatus,
+    encoded,
+)
 
 _CLOSED = "closed"
 EXPIRED = "expired"
+IDS_PER_LINE = 50
 LATEST_WINDOWS = 48  # in the chart, and in metrics
 CLOCK_SECONDS = 10.0  # allowed difference of clocks, network delay included
 START_SECONDS = 60.0  # during which a shuffler that does not answer may be starting
@@ -101,6 +109,12 @@ class Endpoint(ABC):
     def log(self, words: str, level: int = logging.INFO) -> None:
         """Log an event, by the task's name: one server can have several."""
         log.log(level, "task %s, window %d: %s", self.task.name, self.window.number, words)
+
+    def name_refused(self, ids: Sequence[bytes], why: str) -> None:
+        """Log which reports are refused, some to a line."""
+        for start in range(0, len(ids), IDS_PER_LINE):
+            some = " ".join(map(encoded, ids[start : start + IDS_PER_LINE]))
+            self.log(f"refused, as {why}: {some}", logging.WARNING)
 
     def _public(self) -> dict[str, Any]:
         """Return the part of the status common to all parties."""

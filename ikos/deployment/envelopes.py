@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ikos.deployment.hpke import info, seal
 from ikos.deployment.openers import Chunk, openers
 from ikos.deployment.opening import HYBRID, KEMS, TAG_BYTES, X25519, PrivateKey
-from ikos.deployment.terms import Opened, Terms
+from ikos.deployment.terms import Chosen, Opened, Terms
 from ikos.results.conditions import Condition, Kind
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ class EnvelopeTerms(Terms):
 
     @contextmanager
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Decrypt envelopes on all cores."""
-        task = window.task
+        task, reports = window.task, len(chosen.ids)
         envelopes = reports * len(task.blocks) * self.copies
         with openers(read_key(), task, batches * envelopes, self.work) as answers:
 
@@ -100,7 +100,7 @@ class EnvelopeTerms(Terms):
                 if unopened:
                     raise ValueError(
                         f"{unopened:,} envelopes of shuffler {party} could not be decrypted or are "
-                        "duplicates"
+                        "duplicates, and no one can tell whose they are"
                     )
                 return kept, b""
 

@@ -21,7 +21,7 @@ from ikos.baselines.frequency_estimation_lwy22 import FrequencyEstimation
 from ikos.data.domains import Categories, Domain
 from ikos.deployment.envelopes import EnvelopeTerms, encrypted
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened, Wanted
+from ikos.deployment.terms import Chosen, Opened, Wanted
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
 from ikos.results.sums import Cost, SumResult
@@ -151,13 +151,11 @@ class FrequenciesTerms(EnvelopeTerms):
         messages = messages[messages != 0]
         return [*_of(task).counts(messages).tolist(), messages.size]
 
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return how often each category is named, and the number of messages."""
         del window
         ((counts, _),) = opened
-        return Totals(counts, sum(1 for _ in parts))
+        return Totals(counts, sum(1 for _ in chosen.parts()))
 
     def result(self, task: Task, totals: Totals) -> SumResult:
         """Return the estimated counts."""

@@ -1,7 +1,7 @@
 """Tasks whose clients send the analyzer a vector, and each helper a seed.
 
 A helper decrypts a seed when it comes, and releases the sum of the vectors that the seeds of the
-set stand for, once. Envelopes are bound to the task, the window, the helper and the report's id.
+set stand for, once.
 """
 
 from __future__ import annotations
@@ -20,24 +20,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic.dataclasses import dataclass
 
-from ikos._validation import InvalidValue, quote
 from ikos.counts.helpers import SEED_BYTES
-from ikos.deployment.envelopes import envelope_overhead
-from ikos.deployment.opening import KEMS, PrivateKey, public_key, suite
+from ikos.deployment.adding import AddingTerms
+from ikos.deployment.opening import PrivateKey
 from ikos.deployment.packed import add_packed, packed
-from ikos.deployment.sums import AnySum, SumTerms, sum_of
+from ikos.deployment.sums import sum_of
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened, Wanted
+from ikos.deployment.terms import Chosen, Opened, Wanted
 from ikos.primitives.concurrency import cores
 from ikos.primitives.randomness import RandomSource, secure
-from ikos.results.conditions import Condition, Kind
 from ikos.transports.base import Reports, Totals, Transport
 from ikos.transports.helpers import AddedShares, AddedVectors, Helpers
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task, Window
-
-LABEL = b"ikos-parties 3 seed"
 
 ENTRIES_AT_ONCE = 1 << 16
 """Coordinates that are added up together."""
@@ -55,27 +51,13 @@ REPORT_SECONDS, COORDINATE_SECONDS = 20e-6, 6e-9
 _T = TypeVar("_T")
 
 
-def encrypted(kem: str) -> Condition:
-    """Return the condition that envelopes hide seeds."""
-    text = (
-        f"assuming that the encryption of seeds holds (HPKE with {KEMS[kem].words}, HKDF-SHA256 "
-        "and AES-128-GCM) against all but their helper, and that of connections (TLS)"
-    )
-    return Condition(Kind.CRYPTOGRAPHY, text, computational=True)
-
-
-def seed_info(window: Window, party: int, number: bytes) -> bytes:
-    """Return the context to which the envelope of a helper and a report's id is bound."""
-    return LABEL + window.bound + party.to_bytes(4, "big") + number
-
-
 def added_shares(task: Task) -> AddedShares:
     """Return the transport of a task with helpers."""
     return cast(AddedShares, task.protocol.transport)
 
 
 @dataclass(frozen=True)
-class HelpersTerms(SumTerms):
+class HelpersTerms(AddingTerms):
     """Terms of sums with helpers, to which users add noise, or the parties."""
 
     helpers: Integer
@@ -85,14 +67,10 @@ class HelpersTerms(SumTerms):
 
     intermediary: ClassVar[str] = "helper"
     options: ClassVar[frozenset[str]] = frozenset({"helpers", "noise"})
-    copies: ClassVar[int] = 1
+    label: ClassVar[bytes] = b"ikos-parties 3 seed"
+    secret: ClassVar[str] = "seeds"
 
     # How a task is made
-
-    @staticmethod
-    def key_holders(columns: int) -> range:
-        """Return the helpers: the analyzer decrypts nothing."""
-        return range(1, columns + 1)
 
     @classmethod
     def chosen(
@@ -105,17 +83,8 @@ class HelpersTerms(SumTerms):
         **numbers: Any,
     ) -> dict[str, Any]:
         """Return the fields of a task that follow from a guarantee."""
-        if corrupt_shufflers:
-            raise InvalidValue(
-                "corrupt_shufflers",
-                f"must not be given with helpers, of which any may be, got {corrupt_shufflers}",
-            )
-        count = wanted.shufflers or (1 if helpers is None else helpers)
-        if helpers not in (None, count):
-            raise InvalidValue(
-                "helpers", f"must be the number of addresses, {count}, got {quote(helpers)}"
-            )
-        recipe = Helpers(count, noise or "users", (encrypted(wanted.kem),))
+        count = cls.count_of(wanted, helpers, corrupt_shufflers)
+        recipe = Helpers(count, noise or "users", (cls.encrypted(wanted.kem),))
         budget = wanted.epsilon, wanted.delta
         protocol = sum_of(wanted.users, wanted.domain, *budget, recipe, **numbers)
         return cls.fields_of(protocol, wanted.domain)
@@ -126,18 +95,9 @@ class HelpersTerms(SumTerms):
         adding: Any = "parties" if cast(AddedShares, transport).noise else "users"
         return cls(transport.parties, adding)
 
-    @classmethod
-    def corrupt(cls, transport: Transport) -> int:
-        """Return all helpers but one."""
-        return transport.parties - 1
-
-    def protocol(self, task: Task) -> AnySum:
-        """Return the private sum that clients and parties run."""
-        recipe = Helpers(self.helpers, self.noise, (encrypted(task.kem),))
-        names = ("precision", "modulus", "min_honest", "integers")
-        numbers = {name: getattr(task, name) for name in names}
-        budget = task.epsilon, task.delta
-        return sum_of(task.users, task.domain, *budget, recipe, **numbers)
+    def recipe(self, kem: str) -> Helpers:
+        """Return the recipe of sums with helpers."""
+        return Helpers(self.helpers, self.noise, (self.encrypted(kem),))
 
     # What is sent
 
@@ -146,21 +106,14 @@ class HelpersTerms(SumTerms):
         """Number of helpers."""
         return self.helpers
 
-    def order(self, task: Task) -> int:
-        """Return the order of the group."""
-        return task.modulus
+    def own_bytes(self, task: Task) -> int:
+        """Return the bytes of the vector for the analyzer."""
+        return self.batch_bytes(task, 1)
 
-    def blocks(self, task: Task) -> tuple[int, ...]:
-        """Return that a seed is for all coordinates."""
-        return (added_shares(task).dimension,)
-
-    def part_bytes(self, task: Task, party: int) -> int:
-        """Return the bytes of the vector for the analyzer, or of a helper's envelope."""
-        return envelope_overhead(task.kem) + SEED_BYTES if party else self.batch_bytes(task, 1)
-
-    def stored_bytes(self, task: Task, party: int) -> int:
-        """Return those of the vector, or of a seed: helpers store it under a symmetric key."""
-        return SEED_BYTES if party else self.part_bytes(task, party)
+    def secret_bytes(self, task: Task) -> int:
+        """Return the bytes of a seed."""
+        del task
+        return SEED_BYTES
 
     def batch_bytes(self, task: Task, reports: int) -> int:
         """Return the bytes of one vector, whatever the number of reports."""
@@ -175,16 +128,9 @@ class HelpersTerms(SumTerms):
 
     def parts(self, window: Window, report: Reports) -> tuple[bytes, ...]:
         """Return the packed vector, and each helper's envelope."""
-        task, (number,), ((vector,), *seeds) = window.task, report.ids, report.parts
-        envelopes = (
-            suite(task.kem).encrypt(
-                seed.tobytes(),
-                public_key(window.public_key(party), task.kem),
-                seed_info(window, party, number),
-            )
-            for party, (seed,) in enumerate(seeds, 1)
-        )
-        return packed(vector[0], added_shares(task).group.bits), *map(bytes, envelopes)
+        (number,), ((vector,), *seeds) = report.ids, report.parts
+        own = packed(vector[0], added_shares(window.task).group.bits)
+        return own, *self.envelopes(window, number, (seed.tobytes() for (seed,) in seeds))
 
     # The analyzer
 
@@ -196,36 +142,29 @@ class HelpersTerms(SumTerms):
 
     @contextmanager
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Keep each helper's sums, packed as they come."""
-        del window, read_key, batches, reports
+        del window, read_key, batches, chosen
 
         def keep(_: int, data: bytes) -> Opened:
             return [], data
 
         yield keep
 
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return the sums of all parties, with the analyzer's noise, if the parties add noise.
 
         It is stored within the result before any of it is published, or drawn again.
         """
-        transport, users = added_shares(window.task), 0
+        transport, users = added_shares(window.task), len(chosen.ids)
         add = partial(add_packed, bits=transport.group.bits)
 
         def zeros() -> NDArray[np.uint64]:
             return np.zeros(transport.dimension, dtype=np.uint64)
 
-        def vectors() -> Iterator[bytes]:
-            nonlocal users
-            for _, part in parts:
-                users += 1
-                yield part
-
-        own = transport.elements(added_up(vectors(), zeros, add, transport.dimension))
+        vectors = (part for _, part in chosen.parts())
+        own = transport.elements(added_up(vectors, zeros, add, transport.dimension))
         view = [AddedVectors(noisy(transport, own, secure(None)), users)]
         for _, released in opened:
             add(total := zeros(), [released])

@@ -23,10 +23,10 @@ from ikos.deployment.limits import Addresses
 from ikos.deployment.remote import in_parallel
 from ikos.deployment.service import BYTES, Service
 from ikos.deployment.store import REPORTS, Writing
-from ikos.deployment.task import Window
+from ikos.deployment.task import Task, Window
 from ikos.deployment.wire import Agreement, Problem, ShufflerStatus
 
-_AGREED = "agreed"
+AGREED = "agreed"
 SENT = "sent"
 
 
@@ -80,6 +80,15 @@ class Intermediary(Endpoint):
         self.write(check_kept).result()
         return ids
 
+    def examine(self, receipts: bytes) -> bytes:
+        """Return the ids of reports whose receipts do not fit the parts here."""
+        del receipts
+        raise Problem("notFound", "no receipts are checked here")
+
+    def eligible(self, writing: Writing) -> set[bytes]:
+        """Return the ids of the reports that may be in a batch."""
+        return self.intake.known(writing).ids
+
     def agree(self, data: bytes) -> str:
         """Note once which reports are complete; return the digest. All must be here."""
         self._close_for_good()
@@ -93,13 +102,13 @@ class Intermediary(Endpoint):
         digest = agreed_digest(self.window, data)
 
         def work(writing: Writing) -> str:
-            if (earlier := writing.fact(_AGREED)) is not None:
+            if (earlier := writing.fact(AGREED)) is not None:
                 return earlier
             check_kept(writing)
-            if not self.intake.known(writing).ids.issuperset(ids):
+            if not self.eligible(writing).issuperset(ids):
                 raise Problem("batchRejected", "some reports of the batch are not here")
             writing.insert("complete", data, count=len(ids))
-            return writing.note(_AGREED, digest)
+            return writing.note(AGREED, digest)
 
         if self.write(work).result() != digest:
             raise Problem("batchRejected", "another batch was agreed before")
@@ -112,7 +121,7 @@ class Intermediary(Endpoint):
 
     def agreement(self) -> str | None:
         """Return the digest of the agreed batch, if any."""
-        return self.fact(_AGREED)
+        return self.fact(AGREED)
 
     def check_agreed(self) -> None:
         """Raise `Problem` unless all others agreed to the same batch, and after its deletion."""
@@ -165,6 +174,7 @@ def application(
     return service.application(
         service.command("POST", "/close", methodcaller("close")),
         service.command("GET", "/reports", methodcaller("ids")),
+        service.command("PUT", "/receipts", _examined, more=_receipt_bytes),
         service.window_route("GET", "/agreement", _agreement),
         service.command("PUT", "/batch", _agree),
         service.command("GET", "/batch", _batch),
@@ -177,6 +187,14 @@ def _agreement(intermediary: Intermediary, _: Request) -> Agreement:
     if digest is None:
         raise Problem("notFound", "no batch was agreed")
     return Agreement(digest=digest)
+
+
+def _receipt_bytes(task: Task) -> int:
+    return task.transport.receipt_bytes(task)
+
+
+def _examined(intermediary: Intermediary, receipts: bytes) -> bytes:
+    return intermediary.examine(receipts)
 
 
 def _agree(intermediary: Intermediary, ids: bytes) -> Agreement:

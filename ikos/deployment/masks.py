@@ -7,9 +7,9 @@ the seals of the set in the order of ids: before that, nobody can open a masked 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, asdict
+from dataclasses import KW_ONLY, asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -20,7 +20,7 @@ from ikos.counts.masks import SEAL_BYTES
 from ikos.deployment.opening import PrivateKey
 from ikos.deployment.shares import ShareTerms
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened
+from ikos.deployment.terms import Chosen, Opened
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.masks import Masked, Masks, joint
 from ikos.transports.shares import Shares, Shuffled
@@ -102,31 +102,29 @@ class MasksTerms(ShareTerms):
 
     @contextmanager
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> Iterator[Callable[[int, bytes], Opened]]:
         """Decrypt the envelopes of keys, and keep the seals."""
-        with super().opener(window, read_key, batches, reports) as open_batch:
+        with super().opener(window, read_key, batches, chosen) as open_batch:
 
             def open_batch_with_seals(party: int, data: bytes) -> Opened:
                 sums, _ = open_batch(party, data)
-                return sums, data[-reports * SEAL_BYTES :]
+                return sums, data[-len(chosen.ids) * SEAL_BYTES :]
 
             yield open_batch_with_seals
 
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return the sums of vectors: one masked vector is in memory at a time."""
         masks = _masks_of(window.task)
         size, total = masks.masks.masked_bytes, masks.zeros()
         seals = joint([_bytes(rest).reshape(-1, SEAL_BYTES) for _, rest in opened])
 
         def shares() -> Iterator[tuple[int, bytes]]:
-            for place, part in parts:
+            for place, part in chosen.parts():
                 masks.add_opened(total, _bytes(part[:size]), seals[place])
                 yield place, part[size:]
 
-        keys = super().totals(window, opened, shares())
+        keys = super().totals(window, opened, replace(chosen, parts=shares))
         return masks.unmask(total, keys, self.context(window))
 
     def release_seconds(self, task: Task) -> float:

@@ -15,11 +15,12 @@ import sqlite3
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from pydantic import BaseModel, Field
 
 from ikos._validation import InvalidValue
@@ -33,6 +34,7 @@ TASK = "task.json"
 CONFIG = "seat.json"
 TOKENS = "tokens"
 KEY = "private-key"
+SIGNING = "signing-key"
 CONTROLS = "controls.json"
 CONTROL = "control"
 SECRETS = "tokens.txt"
@@ -58,6 +60,21 @@ def write_new(path: Path, data: bytes, *, public: bool = False) -> None:
             if path.stat().st_size < len(data):
                 path.unlink()
         raise
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file, whole and on disk on return, in the place of an earlier one."""
+    part = path.with_name(f"{path.name}.part")
+    with part.open("wb") as file:
+        file.writelines(pieces)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def owner_alone(path: Path, *, group: bool = False) -> None:
@@ -213,6 +230,15 @@ def _read_controls(folder: Path, task: Task) -> tuple[bytes, ...]:
     return controls
 
 
+def _read_signing(folder: Path, public: bytes) -> Ed25519PrivateKey:
+    """Return the key with which a party signs."""
+    path = folder / SIGNING
+    key = Ed25519PrivateKey.from_private_bytes(_secret(path, "a party's signing key"))
+    if key.public_key().public_bytes_raw() != public:
+        raise ValueError(f"the signing key in {str(path)!r} must be that of the task")
+    return key
+
+
 class _ConfigFile(BaseModel):
     """Content of ``seat.json``."""
 
@@ -238,6 +264,7 @@ class PartyConfig:
     control: bytes
     tokens: tokens.TokenList
     keys: KeyFile
+    signing: Ed25519PrivateKey | None = None
     controls: tuple[bytes, ...] = ()
     ledger: Path | None = None
     note: str = ""
@@ -250,7 +277,7 @@ class PartyConfig:
         With ``group``, users of the group of the folder and its files may use them.
         """
         task = read_task(folder)
-        names = (CONFIG, TOKENS, KEY, CONTROLS, LOCK)
+        names = (CONFIG, TOKENS, KEY, SIGNING, CONTROLS, LOCK)
         for path in (folder, *map(folder.joinpath, names), *folder.glob(f"{STORE}*")):
             owner_alone(path, group=group)
         refused = ValueError(f"{str(folder)!r} must be a party's folder for its task")
@@ -262,8 +289,11 @@ class PartyConfig:
         if seat.task != task.name or seat.party > task.columns:
             raise refused
         keys = KeyFile(folder / KEY, task.keys_of(seat.party), task.kem)
+        public = task.transport.signing_keys
+        signing = _read_signing(folder, public[seat.party]) if public else None
         more = (_read_controls(folder, task), seat.ledger, seat.note) if seat.party == 0 else ()
-        return cls(folder, task, seat.party, bytes.fromhex(seat.control), accepted, keys, *more)
+        control = bytes.fromhex(seat.control)
+        return cls(folder, task, seat.party, control, accepted, keys, signing, *more)
 
     @property
     def store(self) -> Path:
@@ -315,21 +345,25 @@ def write_party_files(
     output: Path,
     ledger: Path | None = None,
     note: str = "",
+    signing: Sequence[Ed25519PrivateKey] = (),
 ) -> dict[str, str]:
     """Write a folder for each party of a new task, and a secret for each client: all or nothing.
 
     Returns the recipient of each folder or file in ``output``, a new folder; ValueError if it
-    exists, or cannot be written. ``ledger`` and ``note`` are the analyzer's.
+    exists, or cannot be written. ``ledger`` and ``note`` are the analyzer's; ``signing`` are the
+    parties' keys, the analyzer's first, if they sign.
     """
     if tuple(key.public_bytes for key in keys) != task.public_keys:
         raise InvalidValue("keys", "must be the private keys of the task's public keys")
+    if tuple(key.public_key().public_bytes_raw() for key in signing) != task.transport.signing_keys:
+        raise InvalidValue("signing", "must be the private keys of the task's signing keys")
     try:
         if output.exists():
             raise InvalidValue("output", f"must not exist yet, got {str(output)!r}")
         with tempfile.TemporaryDirectory(prefix=f".{output.name}.", dir=output.parent) as parent:
             whole = Path(parent) / "whole"
             whole.mkdir(mode=0o700)
-            _write_party_files(task, keys, whole, ledger, note)
+            _write_party_files(task, keys, whole, ledger, note, signing)
             whole.rename(output)
     except OSError as error:
         raise ValueError(f"cannot write {str(output)!r}: {reason(error)}") from None
@@ -346,7 +380,12 @@ def write_party_files(
 
 
 def _write_party_files(
-    task: Task, keys: Sequence[PrivateKey], output: Path, ledger: Path | None, note: str
+    task: Task,
+    keys: Sequence[PrivateKey],
+    output: Path,
+    ledger: Path | None,
+    note: str,
+    signing: Sequence[Ed25519PrivateKey],
 ) -> None:
     secrets = [tokens.fresh() for _ in range(task.users)]
     controls = [tokens.fresh() for _ in range(task.parties)]
@@ -371,6 +410,8 @@ def _write_party_files(
     for place, party in enumerate(task.key_holders):
         own = keys[place :: len(task.key_holders)]
         write(f"{names[party]}/{KEY}", *(tokens.to_text(key.raw) for key in own))
+    for name, signer in zip(names, signing, strict=False):
+        write(f"{name}/{SIGNING}", tokens.to_text(signer.private_bytes_raw()))
     write(f"analyzer/{CONTROLS}", json.dumps([tokens.to_text(secret) for secret in controls[1:]]))
     write(f"operator/{CONTROL}", tokens.to_text(controls[0]))
     write(f"clients/{SECRETS}", *map(tokens.to_text, secrets))

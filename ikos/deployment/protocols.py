@@ -9,8 +9,9 @@ from ikos.deployment.helpers import HelpersTerms
 from ikos.deployment.masks import MasksTerms
 from ikos.deployment.shares import SharesTerms
 from ikos.deployment.terms import Terms
+from ikos.deployment.verified import VerifiedTerms
 
-AnyTerms = SharesTerms | MasksTerms | HelpersTerms | FrequenciesTerms
+AnyTerms = SharesTerms | MasksTerms | HelpersTerms | FrequenciesTerms | VerifiedTerms
 """The terms of each."""
 
 TERMS: dict[str, type[Terms]] = {terms.kind: terms for terms in get_args(AnyTerms)}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpcore
 import httpx
@@ -187,8 +187,12 @@ def exchange(
     content: bytes | None = None,
     headers: dict[str, str] | None = None,
     seconds: float = ANSWER_SECONDS,
+    sink: BinaryIO | None = None,
 ) -> httpx.Response:
-    """Return a whole answer; RemoteError if it is too long or takes too long."""
+    """Return a whole answer; RemoteError if it is too long or takes too long.
+
+    With a ``sink``, the content of a success goes there.
+    """
     timeout = httpx.Timeout(seconds, connect=min(seconds, CONNECT_SECONDS))
     beyond = max(0, limit - _ANSWER) + len(content or b"")
     try:
@@ -198,10 +202,14 @@ def exchange(
                 method, address, content=content, headers=headers, timeout=timeout
             ) as response,
         ):
-            read = bytearray()
+            read, length = bytearray(), 0
             for piece in response.iter_raw():  # raw: a few bytes could decompress to very many
-                read += piece
-                if len(read) > max(limit, _ANSWER):
+                length += len(piece)
+                if sink is not None and response.is_success:
+                    sink.write(piece)
+                else:
+                    read += piece
+                if length > max(limit, _ANSWER):
                     if response.is_success:
                         raise RemoteError(f"{who} sent too long an answer")
                     break
@@ -333,6 +341,11 @@ class RemoteShuffler(_RemoteParty):
         """Return the ids of its reports, in order."""
         return self._bytes("/reports", ID_BYTES * self._task.users)
 
+    def examine(self, receipts: bytes) -> bytes:
+        """Hand it the receipts of reports; return the ids of those that it refuses."""
+        limit = ID_BYTES * self._task.users
+        return self._bytes("/receipts", limit, method="PUT", content=receipts)
+
     def agree(self, ids: bytes) -> None:
         """Send it the ids of the complete reports."""
         self._ask("PUT", "/batch", content=ids)
@@ -345,9 +358,11 @@ class RemoteShuffler(_RemoteParty):
         """Tell it that the batch is no longer needed."""
         self._ask("DELETE", "/batch")
 
-    def _bytes(self, path: str, limit: int) -> bytes:
+    def _bytes(
+        self, path: str, limit: int, *, method: str = "GET", content: bytes | None = None
+    ) -> bytes:
         """Return bytes; a page from a proxy instead is an error."""
-        response = self._ask("GET", path, limit=limit)
+        response = self._ask(method, path, limit=limit, content=content)
         if response.headers["Content-Type"] != "application/octet-stream":
             raise _unexpected(self._who)
         return response.content
@@ -363,6 +378,11 @@ class RemoteAnalyzer(_RemoteParty):
     def status(self) -> AnalyzerStatus:
         """Return the analyzer's public status."""
         return self._status(AnalyzerStatus)
+
+    def certificate(self, sink: BinaryIO) -> None:
+        """Write the certificate of a verified sum."""
+        longest = _ANSWER + self._task.users * (2 * self._task.part_bytes(0) + 256)
+        self._ask("GET", "/certificate", limit=longest, sink=sink)
 
     def close(self) -> AnalyzerStatus:
         """Close the window; ``missing`` of the status lists the shufflers not notified yet."""

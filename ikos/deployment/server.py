@@ -28,7 +28,7 @@ from starlette.routing import Route
 from uvicorn.server import ServerState
 
 from ikos._validation import InvalidValue
-from ikos.deployment import analyzer, endpoint, helper, intermediary, shuffler
+from ikos.deployment import analyzer, endpoint, helper, intermediary, relay, shuffler
 from ikos.deployment.endpoint import PartyEndpoints
 from ikos.deployment.http import CONNECTIONS, Acceptor, uvicorn_config
 from ikos.deployment.limits import Addresses
@@ -38,7 +38,7 @@ from ikos.deployment.service import HEALTH, LIVE, METRICS
 from ikos.deployment.settings import Listening
 from ikos.deployment.store import log
 
-__all__ = ["serve_analyzer", "serve_helper", "serve_shuffler"]
+__all__ = ["serve_analyzer", "serve_helper", "serve_relay", "serve_shuffler"]
 
 BUFFER_BYTES = 1 << 14  # that TLS reads at once: a record; asyncio would keep 256 KiB for each
 METRICS_CONNECTIONS = 20
@@ -108,6 +108,11 @@ def serve_shuffler(folders: Sequence[Path], listening: Listening) -> None:
 def serve_helper(folders: Sequence[Path], listening: Listening) -> None:
     """Run a helper for the tasks of some folders, as `serve_shuffler` runs a shuffler."""
     _serve("helper", folders, listening, helper.helper, intermediary.application)
+
+
+def serve_relay(folders: Sequence[Path], listening: Listening) -> None:
+    """Run a relay for the tasks of some folders, as `serve_shuffler` runs a shuffler."""
+    _serve("relay", folders, listening, relay.relay, intermediary.application)
 
 
 def serve_analyzer(folders: Sequence[Path], listening: Listening) -> None:

@@ -30,6 +30,7 @@ from ikos.deployment import tokens
 from ikos.deployment.endpoint import Endpoint, PartyEndpoints
 from ikos.deployment.limits import Addresses, Rate, Slots
 from ikos.deployment.store import StoreError
+from ikos.deployment.task import Task
 from ikos.deployment.wire import (
     ID_BYTES,
     Message,
@@ -160,8 +161,17 @@ class Service:
 
         return self.route(method, _WINDOW + path, asked)
 
-    def command(self, method: str, path: str, handler: Callable[..., Any]) -> Route:
-        """Return the route of a command with the control secret, run in a thread; a PUT has ids."""
+    def command(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Any],
+        more: Callable[[Task], int] = lambda _: 0,
+    ) -> Route:
+        """Return the route of a command with the control secret, run in a thread.
+
+        A PUT has ids, each with ``more`` bytes.
+        """
 
         async def asked(request: Request) -> Response:
             endpoint = self._endpoint(request)
@@ -169,7 +179,8 @@ class Service:
                 raise Problem("unauthorized", "this request needs the task's control secret")
             content = []
             if method == "PUT":
-                content = [await _body(request, ID_BYTES * endpoint.task.users, exactly=False)]
+                size = endpoint.task.users * (ID_BYTES + more(endpoint.task))
+                content = [await _body(request, size, exactly=False)]
             answer = await run_in_threadpool(handler, endpoint, *content)
             return _response(endpoint.status() if answer is None else answer)
 

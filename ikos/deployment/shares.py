@@ -25,7 +25,7 @@ from ikos.deployment.hpke import clear_part, read_clear
 from ikos.deployment.opening import X25519
 from ikos.deployment.sums import NUMBERS, AnySum, SumTerms, sum_of
 from ikos.deployment.task_fields import Integer
-from ikos.deployment.terms import Opened, Wanted
+from ikos.deployment.terms import Chosen, Opened, Wanted
 from ikos.transports.base import Recipe, Reports, Totals, Transport
 from ikos.transports.shares import Shares, Shuffled
 
@@ -211,18 +211,15 @@ class ShareTerms(EnvelopeTerms, SumTerms):
             totals[blocks[block]] = map(add, totals[blocks[block]], sums)
         return totals
 
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
         """Return the sums of all shares."""
-        task, users = window.task, 0
+        task = window.task
         totals = [0] * sum(task.blocks)
         for sums, _ in opened:
             totals = list(map(add, totals, sums))
-        for _, part in parts:  # each was checked when it came
+        for _, part in chosen.parts():  # each was checked when it came
             totals = list(map(add, totals, read_clear(part, task)))
-            users += 1
-        return Totals([total % task.order for total in totals], users)
+        return Totals([total % task.order for total in totals], len(chosen.ids))
 
 
 @dataclass(frozen=True)

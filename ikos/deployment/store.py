@@ -175,9 +175,13 @@ class Writing(_Contents):
         """Delete all rows of some tables, but not how many reports there were."""
         self.note(REPORTS, str(self.count("report")))
         for table in tables:
-            self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
-            self.tallies.pop(f"{table} {self.window}", None)
+            self.empty(table)
         self.touch()
+
+    def empty(self, table: str) -> None:
+        """Delete all rows of a table."""
+        self.connection.execute(f"DELETE FROM {table} WHERE window = ?", (self.window,))
+        self.tallies.pop(f"{table} {self.window}", None)
 
     def touch(self) -> None:
         """Count a change, so that the tally is written even if nothing else is."""

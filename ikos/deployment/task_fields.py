@@ -142,7 +142,7 @@ Moment = Annotated[
 ]
 # JSON's numbers are doubles in many languages
 Modulus = Annotated[int, Strict(), _text(_digits), PlainSerializer(str)]
-Noise = tuple[Literal["laplace", "skellam", "binomial"], Ratio]
+Noise = tuple[Literal["laplace", "skellam", "binomial", "uniform"], Ratio]
 Bytes = Annotated[
     bytes, Strict(), _text(lambda text: decoded(text, len(text) * 3 // 4)), PlainSerializer(encoded)
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
 
 Opened = tuple[list[int], bytes]
 """The analyzer's record of a party's batch: sums or counts, and bytes that it needs later."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The set of reports of a release, by ids in ascending order.
+
+    ``parts`` reads the analyzer's parts from its disk: each with its report's place among the ids.
+    Reports that were ``refused`` are not in the set.
+    """
+
+    ids: Sequence[bytes]
+    parts: Callable[[], Iterator[tuple[int, bytes]]]
+    refused: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,9 @@ class Terms(ABC):
 
     options: ClassVar[frozenset[str]] = frozenset()
     """The options of `ikos.deployment.Task.new` that only some kinds take."""
+
+    signing_keys: tuple[bytes, ...] = ()
+    """Public keys, Ed25519, of the parties that sign a release, the analyzer's first; or none."""
 
     kept: ClassVar[int] = 0
     """Bytes of a report that the analyzer keeps of each batch."""
@@ -106,6 +122,11 @@ class Terms(ABC):
         """Return the bytes that a party stores of each client's part."""
         return self.part_bytes(task, party)
 
+    def receipt_bytes(self, task: Task) -> int:
+        """Return the bytes of a report's receipt; 0 if no party checks any."""
+        del task
+        return 0
+
     def batch_bytes(self, task: Task, reports: int) -> int:
         """Return the length of an intermediary's release of a number of reports."""
         return reports * self.part_bytes(task, 1)
@@ -134,24 +155,41 @@ class Terms(ABC):
     def check(self, task: Task, part: bytes) -> None:
         """Raise ValueError for the analyzer's part of a report if it cannot be released."""
 
+    def receipts(
+        self, window: Window, reports: Iterable[tuple[bytes, bytes]]
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield the id of each report, and its receipt, or None for a report that is refused.
+
+        Reports are ids and the analyzer's parts. Before the set is fixed, the analyzer hands
+        receipts to the other parties, which refuse reports, too.
+        """
+        del window
+        return ((number, b"") for number, _ in reports)
+
     @abstractmethod
     def opener(
-        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, reports: int
+        self, window: Window, read_key: Callable[[], PrivateKey], batches: int, chosen: Chosen
     ) -> AbstractContextManager[Callable[[int, bytes], Opened]]:
         """Read batches of a set of reports, by the number of the party that released each.
 
         ``read_key`` returns the analyzer's private key, if it holds one. Raises ValueError, whose
-        message names the party, if a batch cannot be decrypted.
+        message names the party, for a batch that no honest party releases.
         """
 
     @abstractmethod
-    def totals(
-        self, window: Window, opened: Sequence[Opened], parts: Iterable[tuple[int, bytes]]
-    ) -> Totals:
-        """Return the totals, from all batches and the analyzer's parts, which are read once.
+    def totals(self, window: Window, opened: Sequence[Opened], chosen: Chosen) -> Totals:
+        """Return the totals, from all batches and the analyzer's parts."""
 
-        Each part comes with its report's place in the order of ids.
-        """
+    def certificate(
+        self,
+        window: Window,
+        opened: Sequence[Opened],
+        chosen: Chosen,
+        sign: Callable[[bytes], bytes],
+    ) -> Iterator[bytes]:
+        """Yield, in pieces, a file by which others can check the totals; nothing without one."""
+        del window, opened, chosen, sign
+        return iter(())
 
     @abstractmethod
     def result(self, task: Task, totals: Totals) -> SumResult:

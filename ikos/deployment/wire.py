@@ -21,6 +21,9 @@ ID_BYTES = 16
 SLOWEST = 1 << 14
 """Bytes per second of a long content, which may take a proportional time."""
 
+SHOWN = 1000
+"""Most ids of refused reports in a status; the analyzer's log has all of them."""
+
 _FEW, _LONG = 4, 500  # most sentences of other parties that are shown, and characters of each
 
 Numbers = float | list[float]
@@ -171,6 +174,7 @@ class Result(Message):
     delta: float
     theorem: str
     conditions: list[str]
+    refused: int = Field(0, ge=0)
     text: str
 
     @classmethod
@@ -188,6 +192,7 @@ class Result(Message):
             delta=guarantee.delta,
             theorem=guarantee.theorem,
             conditions=list(map(str, guarantee.conditions)),
+            refused=len(result.refused),
             text=str(result),
         )
 
@@ -203,12 +208,16 @@ class Result(Message):
 class AnalyzerStatus(Status):
     """The analyzer's public status of a window.
 
-    ``reports`` counts clear shares, ``complete`` complete reports, once their number is known.
+    ``reports`` counts clear shares, ``complete`` complete reports, once their number is known,
+    and ``refused`` those that were refused: ``refusals`` has the first `SHOWN` of their ids, each
+    with the number of the party that refused it.
     After a command to close, ``missing`` names the shufflers not notified yet.
     """
 
     state: Literal["collecting", "closed", "agreed", "stopped", "released"]
     complete: int | None = None
+    refused: int = Field(0, ge=0)
+    refusals: dict[str, int] = Field({}, max_length=SHOWN)
     release: ReleaseState = ReleaseState()
     result: Result | None = None
     missing: str | None = None

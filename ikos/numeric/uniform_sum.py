@@ -148,8 +148,8 @@ class UniformSum(Divisible):
         def enough(least: int) -> bool:
             if least > self.top:
                 return True
-            here, before = (self.tail(place) + self.margin for place in (least, least - 1))
             with rounding(NEAREST):
+                here, before = (self.tail(place) + self.margin for place in (least, least - 1))
                 slope = float(gmpy2.log(before / here)) if users else 0.0
                 return float(gmpy2.log(2 * here)) + slope**2 * users / 8 <= math.log(miss)
 

@@ -25,7 +25,7 @@ except ImportError:
 Groups = Mapping[str, list[ComparisonRow]]
 
 _CENTRAL = "central"
-_OURS = ("helpers", "private-sum", "private-vector-sum", "masked-vector-sum")
+_OURS = ("helpers", "verified", "private-sum", "private-vector-sum", "masked-vector-sum")
 _LINE = 105
 
 _LEAST = 1e-140  # stands for a root mean squared error of zero on a logarithmic axis
@@ -51,7 +51,7 @@ def protocols_figure(
 ) -> Figure:
     """Return a figure of mean squared errors, against messages and against bits per user.
 
-    At most eight protocols are labelled where they are: those of this library, and others than
+    At most ten protocols are labelled where they are: those of this library, and others than
     which none has a smaller error in fewer messages and bits. The rest are faint.
 
     Parameters

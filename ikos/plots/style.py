@@ -26,7 +26,7 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, VERMILLION, SKY)
 MARKERS = ("o", "s", "D", "p", "h")
 """Six colours and five shapes: pairs of them repeat after thirty."""
 
-MOST_LABELS = 8
+MOST_LABELS = 10
 """The largest number of protocols labelled where they are; others are faint."""
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -35,6 +35,8 @@ LOOKS: dict[str, tuple[str, str]] = {
     "private-sum": (BLACK, "D"), "private-sum-bbgn20": (BLACK, "o"),
     "private-vector-sum": (BLACK, "D"), "masked-vector-sum": (BLACK, "p"),
     "helpers-sum": (BLACK, "s"), "helpers-sum-parties": (BLACK, "h"),
+    "verified-sum": (BLACK, "^"), "verified-sum-shuffled": (BLACK, "v"),
+    "verified-vector-sum": (BLACK, "^"), "verified-vector-sum-shuffled": (BLACK, "v"),
     "helpers-vector-sum": (BLACK, "s"), "helpers-vector-sum-parties": (BLACK, "h"),
     "privacy-blanket": (BLUE, "o"), "recursive-2-paper": (ORANGE, "s"), "recursive-2": (GREEN, "D"),
     "recursive-3-paper": (PURPLE, "p"), "recursive-3": (VERMILLION, "h"), "recursive-4": (SKY, "^"),

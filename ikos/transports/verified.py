@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -554,6 +554,9 @@ class Verified(BoundedRecipe):
     relays : int
         Parties beside the analyzer that check and add up openings. Values are hidden unless all of
         them and the analyzer collude.
+    noise : {"uniform", "laplace"}
+        The noise of a private sum, in shares that are bounded by their own range, or cut at a
+        bound: then the error is smaller, and one user can move the sum by tens of values.
     assumptions : tuple of Condition
         Further conditions of guarantees, such as the encryption of messages in transit.
 
@@ -567,6 +570,7 @@ class Verified(BoundedRecipe):
     """
 
     relays: int = 1
+    noise: Literal["uniform", "laplace"] = "uniform"
     assumptions: tuple[Condition, ...] = ()
 
     def __post_init__(self) -> None:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -32,12 +32,21 @@ _OPENINGS = {"ikos-added-openings-1": "relays", "ikos-shuffled-openings-1": "sha
 _SUMS = "ikos-private-sum-2", "ikos-private-vector-sum-2"
 _NAMES = {
     "protocol", "epsilon", "noise_width", "precision", "lower", "upper", "integers", "secure_sum",
-    "releases", "sensitivity", "domain", "sizes", "shape",
 }  # fmt: skip
+_MORE = {"releases", "sensitivity", "domain", "sizes", "shape"}  # of vectors
 _FIELDS = "the id", "the commitments", "the proof"
 
 Report = tuple[bytes, bytes, bytes]
 """An id, the commitments one after the other, and the proof."""
+
+
+class Units(NamedTuple):
+    """The bounds of the data, their distance in steps, and the number of values of the noise."""
+
+    lower: Fraction
+    upper: Fraction
+    precision: int
+    width: int
 
 
 def digest(context: bytes, receipts: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -62,16 +71,12 @@ class Certificate:
 
     Attributes
     ----------
-    parameters : dict
-        Those of the sum: `ikos.PrivateSum.parameters`, or another sum's.
-    window : bytes
-        The name of the sum, which is in the context of its proofs.
+    parameters, window : dict, bytes
+        Those of the sum, `ikos.PrivateSum.parameters`, and its name.
     reports : iterable of (bytes, bytes, bytes)
         Each report's id, its commitments one after the other, and its proof, in the order of ids.
-    sums : sequence of int
-        The sum of each coordinate, in steps, noise included.
-    blinding : int
-        The sum of all blinding factors modulo the order of the group.
+    sums, blinding : sequence of int, int
+        The sum of each coordinate in steps, noise included, and of the blinding factors.
     keys, signatures : sequence of bytes
         Each party's Ed25519 public key, and its signature of the `digest` of the reports; none if
         one process played all parties.
@@ -98,18 +103,10 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Checked:
-    """A valid certificate, as `verify` returns it.
+    """A valid certificate: its first line, ``users`` reports with ``sums``.
 
-    Attributes
-    ----------
-    parameters, window, keys, sums
-        As of a `Certificate`.
-    statement : Statement
-        What is proved of each report.
-    commitments : int
-        The number of commitments of each report.
-    n, min_honest, users : int
-        The largest and the smallest number of reports, and their number.
+    Each report has this number of ``commitments``, and satisfies the ``statement``; there are
+    ``min_honest`` to ``n`` of them.
     """
 
     parameters: dict[str, Any]
@@ -129,12 +126,17 @@ class Checked:
         return hashlib.sha256(canonical.encode()).digest()
 
     @property
+    def units(self) -> Units | None:
+        """The bounds and the noise of the data; None of exact sums."""
+        return _units(self.parameters, self.statement) if "secure_sum" in self.parameters else None
+
+    @property
     def estimates(self) -> list[float] | None:
         """The sums in the units of the data, less the mean of the noise; None of exact sums."""
-        if "secure_sum" not in self.parameters:
+        if self.units is None:
             return None
-        lower, step, width = _units(self.parameters, self.statement)
-        mean = Fraction(self.users * (width - 1), 2)
+        lower, upper, precision, width = self.units
+        step, mean = (upper - lower) / precision, Fraction(self.users * (width - 1), 2)
         return [float(self.users * lower + (total - mean) * step) for total in self.sums]
 
 
@@ -256,11 +258,12 @@ def _stated(text: str) -> Checked:
     expected = {"protocol": inner["protocol"], own: inner.get(own), "n": n, "min_honest": least}
     expected |= {"q": hex(ORDER), "dimension": d, "largest": statement.largest}
     expected |= {"one_hot": hot or None}
+    more = () if private else ("upper", "shape")
+    named = {name: value for name, value in inner.items() if name not in more} == expected
+    if not named or (private and not _NAMES <= outer.keys() <= _NAMES | _MORE):
+        raise ValueError("parameters must have their own names alone, and fit each other")
     if private:
         _units(outer, statement)
-    more = () if private else ("upper", "shape")
-    if {name: value for name, value in inner.items() if name not in more} != expected:
-        raise ValueError("parameters must have their own names alone, and fit each other")
     window = _octets("window", head["window"])
     if not 1 <= len(window) <= _MAX_WINDOW:
         raise ValueError(f"window must be 1 to {_MAX_WINDOW} bytes, got {len(window)}")
@@ -270,16 +273,15 @@ def _stated(text: str) -> Checked:
     return Checked(outer, window, keys, statement, relays + 1, n, least)
 
 
-def _units(outer: Mapping[str, Any], statement: Statement) -> tuple[Fraction, Fraction, int]:
-    """Return the lower bound of the data, a step, and the number of values of the noise."""
-    lower, upper = (float.fromhex(str(outer.get(end))) for end in ("lower", "upper"))
-    step = number("upper", upper, above=number("lower", lower)) - Fraction(lower)
-    precision = integer("precision", outer.get("precision"), low=1, high=statement.largest)
+def _units(outer: Mapping[str, Any], statement: Statement) -> Units:
+    """Return the units of a private sum's parameters, which must fit the statement."""
+    low, high = (float.fromhex(outer[end]) for end in ("lower", "upper"))
+    lower, upper = number("lower", low), number("upper", high, above=low)
+    precision = integer("precision", outer["precision"], low=1, high=statement.largest)
     width = statement.largest - precision + 1
-    fits = outer.get("noise_width") == str(width) and statement.steps in (0, precision)
-    if not fits or outer.keys() - _NAMES:
-        raise ValueError("parameters must have their own names alone, and fit each other")
-    return Fraction(lower), step / precision, width
+    if outer["noise_width"] != str(width) or statement.steps not in (0, precision):
+        raise ValueError("noise_width, precision and largest must fit each other")
+    return Units(lower, upper, precision, width)
 
 
 def _end(text: str, stated: Checked) -> tuple[list[int], int, list[bytes]]:

@@ -54,10 +54,9 @@ def scalars(data: bytes) -> list[int]:
 
 @cache
 def generator(label: str) -> Point:
-    """Return the generator of a label, whose relation to others nobody knows.
+    """Return the generator of a label: nobody knows its relation to others.
 
-    It is the point of even y whose x is the hash of the label and the least counter for which
-    there is one: each party derives it for itself.
+    Its y is even, and its x the hash of the label and the least counter for which there is one.
     """
     for counter in itertools.count():
         seed = b"ikos verified generator" + counter.to_bytes(4) + label.encode()
@@ -86,11 +85,10 @@ def combine(points: Sequence[Point | None]) -> Point | None:
 
 
 def power_product(points: Sequence[Point | None], exponents: Sequence[int]) -> Point | None:
-    """Return the product of powers, with exponents modulo the order.
+    """Return the product of powers, in a time that depends on the exponents.
 
-    Many are put into buckets by some bits of their exponents (Pippenger), because a product of
-    many points costs a tenth of a product of two, for each, and a hundredth of a power. The time
-    depends on the exponents.
+    Many points are put into buckets by some bits of their exponents (Pippenger): in a product of
+    many, each costs a tenth of a product of two, and a hundredth of a power.
     """
     reduced = [(p, e % ORDER) for p, e in zip(points, exponents, strict=True) if p is not None]
     powers = [(point, exponent) for point, exponent in reduced if exponent]

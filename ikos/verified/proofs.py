@@ -31,14 +31,7 @@ _Read = tuple[list[group.Point | None], int, list[int], int, int]
 
 @dataclass(frozen=True)
 class Proofs:
-    """Commitments and proofs for one statement in one context.
-
-    Parameters
-    ----------
-    statement : Statement
-        What is proved of the committed values.
-    context : bytes
-        What tells this sum from all others: a proof of another context is refused.
+    """Commitments and proofs for one statement in one context: no proof of another is valid.
 
     Examples
     --------
@@ -71,26 +64,19 @@ class Proofs:
         id: bytes,
         fresh: bytes,
     ) -> bytes:
-        """Return a proof for values that satisfy the statement.
+        """Return a proof for committed values; an InvalidValue if they are not valid.
 
         Parameters
         ----------
-        values : sequence of int
-            The committed values.
-        blinding : int
-            The blinding factor of the product of the commitments.
+        values, blinding : sequence of int, int
+            The opening of the product of the commitments.
         commitments : sequence of bytes
-            The commitments that are sent; their product commits to the values.
+            All that are sent.
         id : bytes
-            The id of the report: the proof is refused under another.
+            The id of the report: the proof is not valid with another.
         fresh : bytes
             32 random bytes, never used before. All that is proved is hashed with them, so that
-            the same bytes for another value, as after a restored snapshot, reveal no bits.
-
-        Raises
-        ------
-        InvalidValue
-            If the values do not satisfy the statement, or ``fresh`` has another length.
+            the same ones for another value, as after a restored snapshot, reveal no bits.
         """
         bits = self.statement.witness(values)
         if len(fresh) != FRESH_BYTES:
@@ -118,19 +104,10 @@ class Proofs:
         return first + b"".join((x % group.ORDER).to_bytes(group.SCALAR_BYTES) for x in answers)
 
     def refused(self, reports: Sequence[tuple[bytes, bytes, bytes]]) -> list[int]:
-        """Return the places of reports that are not valid, in order.
+        """Return the places of reports, each an id, commitments and a proof, that are not valid.
 
-        Parameters
-        ----------
-        reports : sequence of (bytes, bytes, bytes)
-            The id of each, its commitments one after the other, and its proof.
-
-        Returns
-        -------
-        list of int
-            Places of malformed reports and of those whose proof is not valid: each of them, and
-            no other, but with probability at most 2^-128 for each batch that is checked. If all
-            are bad, they take up to four times as long as each by itself.
+        Malformed ones are among them, and no valid ones, but with probability at most 2^-128 for
+        each batch that is checked. If all are bad, they take four times as long as one by one.
         """
         return _bad(reports, self._read, self._valid)
 
@@ -142,8 +119,7 @@ class Proofs:
     ) -> list[int]:
         """Return the places of commitments that these values and blinding factors do not open.
 
-        Malformed commitments, and numbers that are not below the order, are among them; as in
-        `refused`, others are not, but with probability at most 2^-128 for each batch.
+        Also of malformed ones and of numbers beyond the order; otherwise as `refused`.
         """
         rows = [*zip(commitments, values, blindings, strict=True)]
         return _bad(rows, _read_opening, self._opened)
@@ -154,10 +130,9 @@ class Proofs:
         return group.combine([*map(group.decode, points), opening]) is None
 
     def total(self, points: Sequence[bytes], blinding: int, bound: int) -> int | None:
-        """Return the sum in 0 .. ``bound`` to which the product of some commitments commits.
+        """Return the sum in 0 .. ``bound`` to which a product of commitments commits, or None.
 
-        None if there is none with this blinding factor. For one value per report; the time and
-        memory are those of `ikos.verified.group.discrete_logarithm`.
+        For one value per report: see `ikos.verified.group.discrete_logarithm`.
         """
         clear = group.power_product([group.generator("h")], [-blinding])
         return group.discrete_logarithm(group.combine([*map(group.decode, points), clear]), bound)

@@ -39,20 +39,11 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """What is proved of committed values: see `bounded` and `one_hot`, which make statements.
+    """What is proved of committed values, as `bounded` and `one_hot` state it.
 
-    Attributes
-    ----------
-    free : int
-        The number of free bits, the first wires.
-    derived : tuple of Form
-        The other wires, of the free bits.
-    outputs : tuple of Form
-        The committed values, of all wires.
-    weights : tuple of int
-        The weights of the first free bits, the same for each value in turn.
-    steps : int
-        Added to the one value of the user's class; 0 without classes.
+    Wires are the ``free`` bits, then the ``derived`` ones, which are forms of those. The values are
+    the forms ``outputs`` of all wires: the first free bits are each value's in turn, with these
+    ``weights``, and ``steps`` are added to that of the user's class, or 0 without classes.
     """
 
     free: int
@@ -92,26 +83,10 @@ class Statement:
         return [*free, *(form.at(free, scale) for form in self.derived)]
 
     def witness(self, values: Sequence[int]) -> list[int]:
-        """Return free bits for some values.
-
-        Parameters
-        ----------
-        values : sequence of int
-            The values to be committed to, one for each output.
-
-        Returns
-        -------
-        list of int
-            Zeros and ones, ``free`` of them.
-
-        Raises
-        ------
-        InvalidValue
-            If the values do not satisfy the statement. The message does not quote them.
+        """Return free bits for some values; an InvalidValue if there are none, which quotes none.
 
         Examples
         --------
-        >>> from ikos.verified.statements import bounded
         >>> bounded(5).weights, bounded(5).witness([4])
         ((1, 2, 2), [0, 1, 1])
         """
@@ -146,17 +121,7 @@ def weights(largest: int) -> tuple[int, ...]:
 def bounded(largest: int, dimension: int = 1) -> Statement:
     """Return the statement that each of ``dimension`` values is in 0 .. ``largest``.
 
-    Parameters
-    ----------
-    largest : int
-        The largest value, at least 1.
-    dimension : int
-        The number of values; all their bits together are at most `MAX_BITS`.
-
-    Raises
-    ------
-    InvalidValue
-        If there are too many bits, before anything is built.
+    An InvalidValue for more than `MAX_BITS` bits together, before anything is built.
     """
     integer("largest", largest, low=1, high=MAX_LARGEST)
     integer("dimension", dimension, low=1, high=MAX_BITS // largest.bit_length())
@@ -166,23 +131,10 @@ def bounded(largest: int, dimension: int = 1) -> Statement:
 
 
 def one_hot(dimension: int, steps: int, width: int) -> Statement:
-    """Return the statement of one class of several: one value is ``steps`` larger than its noise.
+    """Return the statement of one class: a value is ``steps`` larger than its noise.
 
-    All other values are noise alone, in 0 .. ``width`` - 1.
-
-    Parameters
-    ----------
-    dimension : int
-        The number of classes, at least 2; the bits are one less, and those of all noise.
-    steps : int
-        What is added to the noise of the user's class, at least 1.
-    width : int
-        The number of values of the noise, at least 1, which is none.
-
-    Raises
-    ------
-    InvalidValue
-        If there are too many bits, before anything is built.
+    All others of the ``dimension`` values are noise alone, in 0 .. ``width`` - 1. An InvalidValue
+    for more than `MAX_BITS` bits together, before anything is built.
     """
     integer("steps", steps, low=1, high=MAX_LARGEST)
     integer("width", width, low=1, high=MAX_LARGEST)

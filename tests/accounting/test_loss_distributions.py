@@ -255,6 +255,7 @@ masses = st.lists(st.integers(0, 1 << 200) | st.integers(0, 9), min_size=1, max_
 
 
 @given(masses, masses, st.integers(0, 1 << 200), st.integers(0, 1 << 90), st.integers(0, 1 << 170))
+@example([1 << 150, 1 << 160], [1 << 160], 0, 0, 1 << 155)
 def test_masses_are_multiplied_exactly_and_rounded_up(left, right, infinite, other, tail):
     one, two = Masses(-5, 1, left, infinite), Masses(3, 1, right, other)
     sums = [0] * (len(left) + len(right) - 1)

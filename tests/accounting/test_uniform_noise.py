@@ -19,7 +19,7 @@ from statistical import FALSE_ALARM, IntegerLaw, uniform_p_value
 
 from ikos.accounting import gaussian_delta
 from ikos.accounting.loss_masses import BITS, Masses
-from ikos.accounting.uniform_noise import composed_delta, uniform_delta
+from ikos.accounting.uniform_noise import composed_delta
 from ikos.data.sensitivity import Sensitivity, Shift
 from ikos.noise.uniform_noise import UniformNoise, most_steps
 from ikos.numeric import uniform_sum
@@ -108,15 +108,16 @@ def test_far_tails_are_within_the_margin_of_others_that_are_computed_otherwise(
 )
 def test_delta_is_the_worst_divergence_of_any_shift_in_both_orders(users, width, steps, epsilon):
     true = exact_delta(users, width, steps, epsilon)
-    found = uniform_delta(users, width, steps, epsilon)
+    found = composed_delta(users, width, steps, epsilon)
     assert true <= found <= true * (1 + mpf(2) ** -51)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize(("steps", "epsilon"), [(4, 0.1), (9, 0.9), (14, 5.0)])
 def test_delta_of_many_is_exact_but_for_the_last_bit(width, steps, epsilon):
     true = exact_delta(400, width, steps, epsilon)
-    found = uniform_delta(400, width, steps, epsilon)
+    found = composed_delta(400, width, steps, epsilon)
     assert true <= found <= true * (1 + mpf(2) ** -51) + mpf(10) ** -58
 
 
@@ -131,7 +132,7 @@ CHECKED = {
 @pytest.mark.parametrize(("setting", "digits"), CHECKED.items(), ids=str)
 def test_deltas_are_the_published_ones(setting, digits):
     precision = len(digits.split("e")[0].replace(".", "").lstrip("0"))
-    assert f"{uniform_delta(*setting):.{max(precision, 3)}g}" in (digits, f"{float(digits):.3g}")
+    assert f"{composed_delta(*setting):.{max(precision, 3)}g}" in (digits, f"{float(digits):.3g}")
 
 
 @pytest.mark.parametrize(
@@ -139,25 +140,26 @@ def test_deltas_are_the_published_ones(setting, digits):
 )
 def test_what_remains_among_fewer_users_is_as_published(honest, epsilon):
     planned = 8.9445159126e-9
-    assert uniform_delta(honest, 16, 90, epsilon + 5e-7) <= planned
-    assert uniform_delta(honest, 16, 90, epsilon - 5e-7) > planned
+    assert composed_delta(honest, 16, 90, epsilon + 5e-7) <= planned
+    assert composed_delta(honest, 16, 90, epsilon - 5e-7) > planned
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 60), st.integers(2, 20), st.integers(1, 40),
     st.fractions(0, 5, max_denominator=100),
 )  # fmt: skip
 def test_delta_falls_with_users_and_rises_with_steps(users, width, steps, epsilon):
-    delta = uniform_delta(users, width, steps, epsilon)
-    assert uniform_delta(users + 1, width, steps, epsilon) <= delta
-    assert uniform_delta(users, width, steps + 1, epsilon) >= delta
-    assert uniform_delta(users, width, steps, epsilon + 1) <= delta
+    delta = composed_delta(users, width, steps, epsilon)
+    assert composed_delta(users + 1, width, steps, epsilon) <= delta
+    assert composed_delta(users, width, steps + 1, epsilon) >= delta
+    assert composed_delta(users, width, steps, epsilon + 1) <= delta
 
 
 def test_a_delta_that_is_lost_in_the_margin_is_not_proved():
-    assert uniform_delta(1000, 16, 1, 50) == 1.0
-    assert uniform_delta(100, 2, 1, 50) == 0.5**100  # counted
-    assert uniform_delta(3, 1, 1, 1) == 1.0
+    assert composed_delta(1000, 16, 1, 50) == 1.0
+    assert composed_delta(100, 2, 1, 50) == 0.5**100  # counted
+    assert composed_delta(3, 1, 1, 1) == 1.0
 
 
 # Several coordinates
@@ -221,11 +223,12 @@ def test_divergences_of_masses_are_rounded_up(finite, first, stride, infinite, e
         assert true <= found <= true * (1 + mpf(2) ** -51) + mpf(10) ** -60
 
 
+@pytest.mark.slow
 def test_windows_are_composed_as_loss_distributions():
     pytest.importorskip("dp_accounting")
     from ikos.accounting.loss_distributions import composed, loss_of_curve
 
-    loss = loss_of_curve(lambda e: uniform_delta(10**4, 16, 30, e), np.arange(1, 101) / 100)
+    loss = loss_of_curve(lambda e: composed_delta(10**4, 16, 30, e), np.arange(1, 101) / 100)
     windows = composed(loss.self_compose(9), 1e-7)
     proved = composed_delta(10**4, 16, 30, Fraction(windows.epsilon), 9)
     assert proved == pytest.approx(1e-7, rel=0.05)
@@ -245,10 +248,11 @@ def test_the_most_steps_are_the_published_ones(setting, steps):
     delta = Fraction(10) ** exponent
     assert most_steps(users, 16, Fraction(epsilon), delta) == steps
     noise = UniformNoise.least(Fraction(epsilon), delta, Shift(1, steps, steps**2, steps), users)
-    assert noise == UniformNoise(16, users, uniform_delta(users, 16, steps, epsilon))
-    assert noise.delta <= delta < uniform_delta(users, 15, steps, epsilon)
+    assert noise == UniformNoise(16, users, composed_delta(users, 16, steps, epsilon))
+    assert noise.delta <= delta < composed_delta(users, 15, steps, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1, 3, 7])
 @pytest.mark.parametrize("moved", [1, 2])
 def test_steps_are_multiples_and_no_more_are_private(moved, unit):
@@ -263,6 +267,7 @@ def test_no_step_is_private_with_few_coins():
     assert most_steps(100, 2, Fraction(1), Fraction(1, 10**8)) == 0
 
 
+@pytest.mark.slow
 def test_all_coordinates_of_all_releases_count():
     shift = Sensitivity(linf=5).steps(10)
     assert shift.moved == 10

@@ -19,8 +19,13 @@ from deployment_wired import LITTLE, SMALL, addresses, small, wired
 from ikos import Ball, Box
 from ikos.cli import main
 from ikos.cli import task as commands
+from ikos.deployment import tokens
+from ikos.deployment.client import send_part
+from ikos.deployment.opening import PrivateKey, unsealed
 from ikos.deployment.party_files import PartyConfig, read_task
 from ikos.deployment.remote import Unanswered
+from ikos.deployment.reports import ClientReport
+from ikos.deployment.wire import encoded
 from ikos.results.sums import Interval
 
 __all__ = ["small", "wired"]
@@ -62,6 +67,16 @@ def sent(run, small, open_, tmp_path):
     table.write_text("visits\n" + "".join(f"{i % 3}\n" for i in range(45)))
     run("submit", small / "clients", "--values", table, "--column", "visits")
     return open_
+
+
+def resealed(folder, window, party, report, number):
+    """Return the opening in a report's envelope in one for another id."""
+    terms, kem = window.task.transport, window.task.kem
+    name = f"{terms.intermediary}-{party}"
+    key = PrivateKey(tokens.from_text((folder / name / "private-key").read_text().strip()), kem)
+    opening = unsealed(report.parts[party], key, terms.info(window, party, report.id))
+    (*_, envelope) = terms.envelopes(window, number, [opening] * party)
+    return envelope
 
 
 class TestNew:
@@ -244,11 +259,11 @@ class TestNew:
     @pytest.mark.parametrize(
         ("more", "said"),
         [
-            (addresses(3), r"--shuffler or --helper must be at least 4 addresses for .*, got 3"),
+            (addresses(3), r"--shuffler or --helper or --relay must be at least 4 .*, got 3"),
             (addresses()[:-2], r"missing option '--analyzer' \(or --dry-run\)"),
             ((*addresses(), "--dry-run"), r"--dry-run writes nothing: omit --output"),
             ((*addresses()[:-1], "http://far.example"), r"--analyzer must begin with https://.*"),
-            ((*addresses(), "--helper", "x"), r"--shuffler or --helper must be an address .*'x'"),
+            ((*addresses(), "--helper", "x"), r"--shuffler or --helper or --relay must be .*'x'"),
             ((*addresses(), "--closes", "soon"), r"invalid value for '--closes': 'soon' is not a "),
             ((*addresses(), "--opens", "2001-01-01T00:00:00Z"), r"--closes must be in the future"),
             (
@@ -333,6 +348,46 @@ class TestAsked:
         assert np.abs(np.array(found["result"]["estimate"]) - [23, 22]).max() <= 10
         states = [one.state for one in running.endpoints.values()]
         assert states.count("sent") == 2
+
+    @pytest.mark.slow
+    def test_a_verified_sum_from_new_to_its_certificate(self, run, refused, wired, tmp_path):
+        """A relay that was sent another opening refuses the report, which is shown."""
+        pytest.importorskip("coincurve")
+        folder, table = tmp_path / "visits", tmp_path / "visits.csv"
+        table.write_text("visits\n" + "".join(f"{i % 8}\n" for i in range(44)))
+        parties = [word for j in (1, 2) for word in ("--relay", f"http://127.0.0.1:{9000 + j}")]
+        new = ("--users", "60", "--min-honest", "40", "--epsilon", "8", "--delta", "1e-6",
+               "--lower", "0", "--upper", "7", "--integers", "--transport", "verified")  # fmt: skip
+        made = run("task", "new", *new, *parties, "--analyzer", "http://127.0.0.1:9000",
+                   "--output", folder)  # fmt: skip
+        assert f"{folder / 'relay-2'} to relay 2, http://127.0.0.1:9002." in " ".join(
+            made.out.split()
+        )
+        running = wired(folder)
+        window = running.task.at(0)
+        run("submit", folder / "clients", "--values", table, "--column", "visits")
+        one, other = (ClientReport.make(window, 7) for _ in range(2))
+        planted = resealed(folder, window, 1, other, one.id)
+        liar = ClientReport(one.id, (one.parts[0], planted, one.parts[2]))
+        secret = tokens.from_text((folder / "clients/tokens.txt").read_text().split()[50])
+        for party in range(3):
+            send_part(running.http, window, secret, liar, party)
+        file = tmp_path / "certificate"
+        certificate = ("task", "certificate", folder / "task.json", file)
+        assert "there is no certificate (notFound)" in refused(*certificate)
+        assert not file.exists()
+        running.analyzer.release()
+        found = run("task", "release", folder / "operator", "--json").json
+        assert (found["state"], found["refused"]) == ("released", 1)
+        assert found["refusals"] == {encoded(one.id): 1}
+        assert (found["result"]["users"], found["result"]["refused"]) == (44, 1)
+        said = " ".join(run("task", "status", folder).out.split())
+        assert said.startswith("Released: 45 reports, 44 of them complete, 1 refused")
+        assert f"Refused by relay 1: {encoded(one.id)}." in said
+        kept = run(*certificate, "--json").json
+        assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
+        assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()
+        assert "FILE must not exist yet" in refused(*certificate)
 
     def test_before_it_opens(self, run, refused, wired, tmp_path):
         """Said of the status, and a release would end it for all."""

@@ -54,7 +54,7 @@ SHUFFLER_POINTS = [
 ]  # fmt: skip
 HELPER_POINTS = [
     *COMMON_POINTS, "HelperEndpoint.ids:after", "HelperEndpoint.agree:after",
-    "HelperEndpoint._sum:after", "HelperEndpoint._keep:after", "HelperEndpoint.batch:after",
+    "HelperEndpoint.sum:after", "HelperEndpoint._keep:after", "HelperEndpoint.batch:after",
     "HelperEndpoint.forget:after", "KeyFile.erase:before", "KeyFile.erase:after",
 ]  # fmt: skip
 ANALYZER_POINTS = [

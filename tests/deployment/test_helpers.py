@@ -20,10 +20,10 @@ from deployment_tasks import KEYS
 from deployment_world import World
 
 from ikos import Box, Categories
-from ikos.deployment import Task, helper, helpers, store, tokens
+from ikos.deployment import Task, adder, helper, helpers, store, tokens
 from ikos.deployment.analyzer import Stopped
 from ikos.deployment.helper import HelperEndpoint
-from ikos.deployment.helpers import added_shares, seed_info
+from ikos.deployment.helpers import added_shares
 from ikos.deployment.opening import KEMS, public_key, suite
 from ikos.deployment.packed import add_packed, packed
 from ikos.deployment.party_files import KeyFile
@@ -201,7 +201,7 @@ def test_an_envelope_of_another_place_is_refused_when_it_comes(world, date):
         with pytest.raises(ValueError, match=words):
             one.stored(number, part)
     assert one.stored(report.id, report.parts[1])
-    info = seed_info(world.task.at(0), 1, report.id)
+    info = world.task.transport.info(world.task.at(0), 1, report.id)
     sealed = suite(KEYS[0].kem).encrypt(
         bytes(32), public_key(KEYS[0].public_bytes, KEYS[0].kem), info
     )
@@ -214,7 +214,7 @@ def test_a_report_that_is_sent_again_counts_once_and_another_under_its_id_never(
     world.start(1)
     key, info = (
         public_key(KEYS[0].public_bytes, KEYS[0].kem),
-        seed_info(world.task.at(0), 1, report.id),
+        world.task.transport.info(world.task.at(0), 1, report.id),
     )
     again, other = (
         bytes(envelope.encrypt(one, key, info)) for one in (seed(world, report), bytes(32))
@@ -356,7 +356,7 @@ def test_a_restored_helper_that_was_sent_another_seed_has_another_noise(noisy, t
     sealed = suite(KEYS[0].kem).encrypt(
         bytes(32),
         public_key(KEYS[0].public_bytes, KEYS[0].kem),
-        seed_info(noisy.task.at(0), 1, reports[3].id),
+        noisy.task.transport.info(noisy.task.at(0), 1, reports[3].id),
     )
     planted = ClientReport(reports[3].id, (b"", bytes(sealed), b""))
     noises = []
@@ -380,7 +380,7 @@ def test_each_helper_window_and_set_has_its_own_noise(tmp_path):
     """Windows of one key too."""
     world = World(few("parties", keys=1), tmp_path)
     sources = [
-        world.party(party, window)._secret(purpose)
+        world.party(party, window).derived(purpose)
         for party in (1, 2)
         for window in (0, 1)
         for purpose in (b"store", b"noise" + bytes(32), b"noise" + bytes(31) + b"1")
@@ -463,11 +463,11 @@ def test_a_helper_that_ends_as_it_answers_answers_the_same(noisy, monkeypatch, a
 
 def test_a_sum_that_is_being_added_up_is_waited_for(world, monkeypatch):
     """By one request, not by all: they would hold all threads."""
-    monkeypatch.setattr(helper, "PEER_SECONDS", 0.01)
+    monkeypatch.setattr(adder, "PEER_SECONDS", 0.01)
     agreed(world, filled(world))
     one, begun, going_on = world.shufflers[1], threading.Event(), threading.Event()
-    usual = one._sum
-    one._sum = lambda: begun.set() or (going_on.wait(60) and usual())
+    usual = one.sum
+    one.sum = lambda: begun.set() or (going_on.wait(60) and usual())
     first = threading.Thread(target=one.batch)
     first.start()
     assert begun.wait(60)

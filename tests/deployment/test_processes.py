@@ -63,7 +63,7 @@ ANALYZER_POINTS = [
 ]  # fmt: skip
 HELPER_POINTS = [
     "Intake.accept:after 5", "HelperEndpoint.ids:after 1", "HelperEndpoint.agree:after 1",
-    "HelperEndpoint._sum:after 1", "HelperEndpoint._keep:after 1", "Store.shrink:before 1",
+    "HelperEndpoint.sum:after 1", "HelperEndpoint._keep:after 1", "Store.shrink:before 1",
     "HelperEndpoint.batch:after 1", "HelperEndpoint.forget:after 1", "KeyFile.erase:before 1",
 ]  # fmt: skip
 POINTS = [(1 + i % 3, point) for i, point in enumerate(SHUFFLER_POINTS)]

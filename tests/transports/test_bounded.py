@@ -1,18 +1,22 @@
-"""Uniform noise in private sums: precisions, means, errors and influence, over helpers' shares."""
+"""Bounded noise in private sums: precisions, means, errors and influence, over helpers' shares."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from statistical import polya_law
 
 from ikos import Ball, Box, Categories, InvalidValue, PrivateSum, PrivateVectorSum, SparseTernary
-from ikos.accounting.uniform_noise import composed_delta, uniform_delta
+from ikos.accounting.uniform_noise import composed_delta
 from ikos.data.domains import Bounds, Coordinates
 from ikos.data.encoding import Encoding
-from ikos.data.sensitivity import Sensitivity
+from ikos.data.sensitivity import Sensitivity, Shift
+from ikos.noise.cut_laplace_noise import CutLaplaceNoise
+from ikos.noise.laplace_noise import LaplaceNoise
 from ikos.noise.uniform_noise import UniformNoise, most_steps
 from ikos.numeric.uniform_sum import UniformSum
 from ikos.testing import DeterministicRandom
@@ -21,15 +25,26 @@ from ikos.transports.base import Totals
 from ikos.transports.bounded import BoundedRecipe
 
 
-class Uniform(BoundedRecipe, Helpers):
-    """Helpers that add up values with uniform noise."""
+@dataclass(frozen=True)
+class Bounded(BoundedRecipe):
+    """Helpers that add up values with bounded noise."""
+
+    noise: str = "uniform"
+
+    of = classmethod(lambda cls, options: cls())
+    order, secure = Helpers.order, Helpers.secure
 
     def noise_delta(self, need):
         return need.delta * Fraction(99, 100)
 
+    def size(self, need, encoding, q):
+        placed, dimension = self.largest_noise(need), None if need.scalar else need.shift.dimension
+        transport = Helpers()._shares("modulus", need.users, dimension, q, None)
+        return transport, placed, placed.noise.delta
+
 
 def a_sum(n, epsilon, delta, **numbers):
-    return PrivateSum(n, epsilon, delta, transport=Uniform(), **numbers)
+    return PrivateSum(n, epsilon, delta, transport=Bounded(), **numbers)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +54,7 @@ def a_sum(n, epsilon, delta, **numbers):
 def test_reals_have_the_steps_of_the_documentation(users, epsilon, delta, steps):
     protocol = a_sum(users, epsilon, delta, lower=-1, upper=3)
     assert protocol.precision == steps
-    assert protocol.noise == UniformNoise(16, users, uniform_delta(users, 16, steps, epsilon))
+    assert protocol.noise == UniformNoise(16, users, composed_delta(users, 16, steps, epsilon))
     square = users * (Fraction(255, 12) + Fraction(1, 4)) * Fraction(4, steps) ** 2
     assert protocol.mse == pytest.approx(float(square), rel=1e-9)
     assert protocol.guarantee.delta <= delta
@@ -51,7 +66,7 @@ def test_integers_are_multiplied_and_have_the_least_width_that_is_worthwhile(use
     protocol = a_sum(users, 1, 1e-6, lower=-1, upper=0, integers=True)
     k = protocol.precision
     assert protocol.noise.width == width
-    assert uniform_delta(users, width, k, 1) <= 0.99e-6 < uniform_delta(users, width, k + 1, 1)
+    assert composed_delta(users, width, k, 1) <= 0.99e-6 < composed_delta(users, width, k + 1, 1)
     assert protocol.mse == pytest.approx(users * (width**2 - 1) / 12 / k**2, rel=1e-9)
     steps = protocol.encoding.encode(np.array([-1.0, 0.0]), DeterministicRandom(0))
     assert steps.tolist() == [0, k]
@@ -64,7 +79,7 @@ def test_integers_of_a_long_range_have_wider_noise():
     protocol = a_sum(1000, 1, 1e-6, upper=100, integers=True)
     assert protocol.precision == 100
     width = protocol.noise.width
-    assert uniform_delta(1000, width, 100, 1) <= 0.99e-6 < uniform_delta(1000, width - 1, 100, 1)
+    assert composed_delta(1000, width, 100, 1) <= 0.99e-6 < composed_delta(1000, width - 1, 100, 1)
 
 
 @pytest.mark.parametrize("precision", [4, 8, 12])
@@ -90,6 +105,7 @@ def test_a_given_precision_has_the_least_width():
     assert a_sum(20, 0.1, 1e-9).precision == 1  # not even one step at a width of 16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "promise", "moved"),
     [
@@ -101,7 +117,7 @@ def test_a_given_precision_has_the_least_width():
 def test_the_coordinates_that_one_user_moves(domain, promise, moved):
     integers = isinstance(domain, Box) and promise is not None
     protocol = PrivateVectorSum(
-        800, domain, 2, 1e-4, transport=Uniform(), sensitivity=promise, integers=integers,
+        800, domain, 2, 1e-4, transport=Bounded(), sensitivity=promise, integers=integers,
         releases=2, precision=None if integers or not isinstance(domain, Ball) else 3,
     )  # fmt: skip
     shift, noise = protocol.encoding.shift(domain.dimension), protocol.noise
@@ -159,6 +175,7 @@ def test_errors_of_half_steps_are_not_rounded_to_integers():
     assert half == UniformSum(5, protocol.noise.width).half_width(0.05, 0)
 
 
+@pytest.mark.slow
 def test_intervals_hold_with_the_worst_values_of_few_users():
     protocol = a_sum(3, 1, 0.3, precision=2)
     x = np.full(3, 0.25)  # halfway between two steps
@@ -171,7 +188,7 @@ def test_intervals_hold_with_the_worst_values_of_few_users():
 
 @pytest.mark.slow
 def test_a_histogram_with_uniform_noise():
-    protocol = PrivateVectorSum(1000, Categories([4]), 2, 1e-4, transport=Uniform())
+    protocol = PrivateVectorSum(1000, Categories([4]), 2, 1e-4, transport=Bounded())
     x = np.eye(4)[np.arange(1000) % 3]
     result = protocol.run(x, DeterministicRandom(5))
     half = protocol.error(1000).coordinate.half_width(1e-12)
@@ -184,3 +201,78 @@ def test_a_transport_bounds_the_influence(monkeypatch):
     assert protocol.influence == pytest.approx(5 * (protocol.modulus - 1) / protocol.precision)
     monkeypatch.setattr(type(protocol.transport), "reach", 34.0 + 15)
     assert protocol.influence == 5 * (49 / 34)
+
+
+# Laplace noise with a bound
+
+
+@pytest.mark.parametrize("users", [1, 2, 10])
+@pytest.mark.parametrize("rate", [0.05, 0.7])
+def test_cuts_are_at_least_as_rare_as_proved(users, rate):
+    """The differences of all users, added up from exact probabilities."""
+    epsilon = Fraction(rate) * 3
+    noise = CutLaplaceNoise.least(epsilon, Fraction(1, 50), Shift(2, 3, 5, 2), users)
+    assert noise.rate == Fraction(rate)
+    law = polya_law(1 / users, rate)
+    both = law.minus(law)
+    values = both.first + np.arange(both.pmf.size)
+    beyond = float(both.pmf[abs(values) > noise.width // 2].sum())
+    cut = 1 - (1 - beyond) ** users
+    assert 0.2 * cut < cut <= noise.cut
+    assert noise.cut * (1 + math.exp(epsilon)) * 2 <= noise.delta <= 0.02
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 9), Fraction(2)])
+def test_cut_shares_are_clipped_and_lifted_shares(rate):
+    noise = CutLaplaceNoise(rate, width=9, cut=0.1, delta=0.1)
+    places, drawn = noise.shares(20_000, 3, DeterministicRandom(8))
+    assert (places == np.arange(20_000)).all()
+    at, amounts = LaplaceNoise(rate).shares(20_000, 3, DeterministicRandom(8))
+    whole = np.zeros(20_000, dtype=np.int64)
+    whole[at] = amounts
+    assert (drawn == np.clip(whole, -4, 4) + 4).all()
+    assert (drawn.min(), drawn.max()) == (0, 8)
+
+
+def exact_cut(users, rate, bound):
+    """Return the distribution of the sum of cut shares, in doubles."""
+    law = polya_law(1 / users, rate)
+    both = law.minus(law)
+    values = np.clip(both.first + np.arange(both.pmf.size), -bound, bound)
+    one = np.bincount(values + bound, weights=both.pmf)
+    total = np.ones(1)
+    for _ in range(users):
+        total = np.convolve(total, one)
+    return total
+
+
+@pytest.mark.parametrize("users", [1, 2, 5])
+@pytest.mark.parametrize(("epsilon", "steps"), [(1, 1), (1, 4), (0.5, 3), (2, 2)])
+def test_cut_noise_is_as_private_as_proved(users, epsilon, steps):
+    shift = Shift(1, steps, steps**2, steps)
+    noise = CutLaplaceNoise.least(Fraction(epsilon), Fraction(1, 100), shift, users)
+    law = exact_cut(users, float(noise.rate), noise.width // 2)
+    for moved in range(1, steps + 1):
+        p, q = np.pad(law, (0, moved)), np.pad(law, (moved, 0))
+        for one, other in ((p, q), (q, p)):
+            assert np.maximum(one - math.exp(epsilon) * other, 0).sum() <= noise.delta + 1e-12
+
+
+def test_a_private_sum_with_cut_noise():
+    recipe = Bounded("laplace")
+    protocol = PrivateSum(400, 1, 1e-6, lower=-1, upper=2, transport=recipe, min_honest=390)
+    free = PrivateSum(400, 1, 1e-6, lower=-1, upper=2, transport="helpers", min_honest=390)
+    assert protocol.precision == free.precision
+    assert protocol.mse == pytest.approx(free.mse)
+    assert protocol.guarantee.delta <= 1e-6
+    assert "cut discrete Laplace" in protocol.guarantee.theorem
+    assert protocol.parameters["noise_cut_width"] == str(protocol.noise.width)
+    for seed in range(5):
+        x = np.linspace(-1, 2, 395)
+        result = protocol.run(x, DeterministicRandom(seed))
+        assert abs(result.estimate - x.sum()) < protocol.error(395).coordinate.half_width(1e-5)
+    assert protocol.noise.distribution(Fraction(1)).half_width(1e-8, 0) == math.inf
+    whole = PrivateSum(400, 1, 1e-6, upper=7, integers=True, transport=recipe)
+    assert whole.precision == 7
+    with pytest.raises(InvalidValue, match="noise must be one of"):
+        PrivateSum(400, 1, 1e-6, transport=Bounded("gaussian"))

@@ -155,7 +155,13 @@ def certificate(data):
     *lines, nothing = data.split(b"\n")
     assert nothing == b""
     head, *rows, end = (line.decode("ascii") for line in lines)
-    head, end = json.loads(head), json.loads(end)
+    assert max(map(len, lines)) <= 65536
+
+    def unique(pairs):
+        assert len({name for name, _ in pairs}) == len(pairs)
+        return dict(pairs)
+
+    head, end = (json.loads(line, object_pairs_hook=unique) for line in (head, end))
     assert list(head) == ["certificate", "parameters", "window", "keys"]
     assert list(end) == ["sums", "blinding", "signatures"]
     assert head["certificate"] == "ikos-verified-sum-1"
@@ -189,6 +195,7 @@ def certificate(data):
     added = inner["protocol"] == "ikos-added-openings-1"
     parties = inner["relays"] + 1 if added else 1
     assert added or inner["protocol"] == "ikos-shuffled-openings-1"
+    assert type(head["keys"]) is type(end["sums"]) is type(end["signatures"]) is list
     keys = [own(key, 32) for key in head["keys"]]
     assert len(set(keys)) == len(keys)
     assert not added or len(keys) in (0, parties)

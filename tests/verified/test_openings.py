@@ -123,7 +123,17 @@ def test_buckets_give_the_product_of_powers():
 
 @pytest.mark.parametrize(
     "encoding",
-    [b"", bytes(33), bytes(32), b"\2" * 32, b"\2" * 34, b"\2" + b"\xff" * 32, b"\2" * 65],
+    [
+        b"",
+        bytes(33),
+        bytes(32),
+        b"\2" * 32,
+        b"\2" * 34,
+        b"\2" + b"\xff" * 32,
+        b"\2" * 65,
+        group.BASE.format(compressed=False),
+        b"\6" + group.BASE.format(compressed=False)[1:],
+    ],
 )
 def test_what_is_no_point(encoding):
     with pytest.raises(ValueError):
