@@ -78,6 +78,7 @@ figures: .venv/installed-learning ## tables and figures of the documentation, in
 	$(BIN)/python -m analysis.vector_tables --output build/figures
 	$(BIN)/python -m analysis.masked_vectors --output build/figures
 	$(BIN)/python -m analysis.transports --output build/figures
+	$(BIN)/python -m analysis.verified_sums --output build/figures
 	$(BIN)/python -m analysis.scm22_figures --output build/figures
 	$(BIN)/python -m analysis.wlqdly21_figures --output build/figures
 	$(BIN)/python -m analysis.afnntz24_rates --output build/figures
