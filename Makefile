@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower proofs bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower proofs bench lint lint-files format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -52,10 +52,19 @@ proofs: .venv/installed-test ## the machine-checked proofs, with Coq
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks
 
-lint: .venv/installed-dev ## style and types
+lint: .venv/installed-dev lint-files ## style, types, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
+lint-files: .venv/installed-dev # workflows and metadata, which run or are read elsewhere
+	$(BIN)/zizmor --quiet --offline --pedantic .github
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/proposal.yml
+	$(SCHEMA) vendor.readthedocs .readthedocs.yaml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
 
 docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
