@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower proofs bench lint lint-files format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest proofs bench lint lint-files format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -32,6 +32,18 @@ test-slow: .venv/installed-test ## the slow tests alone
 
 test-docs: .venv/installed-test ## the documentation's figures, tables and notebooks, made anew
 	$(PYTEST) -m reproduces -n 2
+
+# The lowest versions of the direct requirements, in an environment of their own
+.venv/lowest/installed: pyproject.toml
+	@test -x .venv/lowest/bin/python || $(PYTHON) -m venv .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check "uv==0.13.9"
+	.venv/lowest/bin/uv pip install --quiet --python .venv/lowest/bin/python --resolution lowest-direct \
+		--requirements pyproject.toml --extra test
+	.venv/lowest/bin/uv pip install --quiet --python .venv/lowest/bin/python --no-deps --editable .
+	@touch $@
+
+test-lowest: .venv/lowest/installed ## the quick tests with the lowest versions that are allowed
+	.venv/lowest/bin/python -m pytest -m "not slow" -n 2 -W default::DeprecationWarning
 
 # Flower pins many packages: it has an environment of its own
 .venv/flower/installed: pyproject.toml examples/flower/requirements.txt
