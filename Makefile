@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest proofs bench lint lint-files format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest dist test-dist test-sdist proofs bench lint lint-files format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -44,6 +44,21 @@ test-docs: .venv/installed-test ## the documentation's figures, tables and noteb
 
 test-lowest: .venv/lowest/installed ## the quick tests with the lowest versions that are allowed
 	.venv/lowest/bin/python -m pytest -m "not slow" -n 2 -W default::DeprecationWarning
+
+dist: .venv/installed-release ## the wheel and the sdist, in dist
+	rm -rf dist
+	$(BIN)/python -m build
+
+test-dist: dist ## the wheel, installed in new environments
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tests/installed.py dist
+
+test-sdist: dist .venv/installed-test ## the quick tests of the sdist
+	rm -rf build/sdist
+	mkdir -p build/sdist
+	tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
+	cd build/sdist && PYTHONPATH=$(CURDIR)/build/sdist ../../$(PYTEST) -m "not slow" -n 2
 
 # Flower pins many packages: it has an environment of its own
 .venv/flower/installed: pyproject.toml examples/flower/requirements.txt
