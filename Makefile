@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest dist test-dist test-sdist proofs bench lint lint-files format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest dist test-dist test-sdist proofs review bench lint lint-files format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -75,6 +75,9 @@ proofs: .venv/installed-test ## the machine-checked proofs, with Coq
 		"coq libcoq-mathcomp-ssreflect libcoq-mathcomp-fingroup libcoq-mathcomp-algebra"; exit 1; }
 	$(MAKE) -C proofs check
 	$(PYTEST) tests/test_proofs.py
+
+review: .venv/installed-test ## claims, each with its tests and a mistake that they notice
+	$(BIN)/python -m analysis.review
 
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks
