@@ -13,12 +13,15 @@ import math
 from collections.abc import Sequence
 from functools import cache
 
-from coincurve import PublicKey
-
 from ikos._validation import InvalidValue
 from ikos.verified.statements import ORDER as ORDER
 from ikos.verified.statements import POINT_BYTES as POINT_BYTES
 from ikos.verified.statements import SCALAR_BYTES as SCALAR_BYTES
+
+try:
+    from coincurve import PublicKey
+except ImportError:
+    raise ImportError("verified sums need coincurve: pip install 'ikos[verified]'") from None
 
 Point = PublicKey
 
