@@ -256,6 +256,18 @@ def test_the_reach_is_the_greatest_distance_of_two_valid_values() -> None:
 
 
 @both
+def test_a_report_counts_once(recipe: Any) -> None:
+    protocol, rng = sum_of(recipe), DeterministicRandom(6)
+    reports = protocol.share([3, 9, 0], rng, context=CONTEXT)
+    view = protocol.shuffle(reports, rng, context=CONTEXT)
+    for ids in ((reports.ids[0],) * 3, reports.ids[:2]):
+        with pytest.raises(ValueError, match=r"^shares must have an id of its own for each"):
+            protocol.shuffle(replace(reports, ids=ids), rng, context=CONTEXT)
+        with pytest.raises(ValueError, match=r"^view must hold an id of its own for each report"):
+            protocol.analyze(replace(view, ids=ids), context=CONTEXT)
+
+
+@both
 @pytest.mark.parametrize(
     "make",
     [
