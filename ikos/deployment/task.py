@@ -21,7 +21,7 @@ from pydantic.dataclasses import dataclass
 from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
 from ikos.deployment.envelopes import envelope_overhead
-from ikos.deployment.opening import KEMS, best_kem
+from ikos.deployment.opening import HYBRID, KEMS
 from ikos.deployment.planning import chosen_fields, report_of
 from ikos.deployment.protocols import AnyTerms
 from ikos.deployment.task_fields import (
@@ -193,7 +193,7 @@ class Task:
         *,
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
-        kem: str | None = None,
+        kem: str = HYBRID,
         public_keys: Sequence[bytes] = (),
         keys: int | None = None,
         opens: datetime | None = None,
@@ -212,8 +212,8 @@ class Task:
             task is a draft, which needs no addresses and cannot run: it has the number of shufflers
             needed, ``columns``, and the guarantee.
         kem
-            KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
-            ``cryptography`` has it (from version 48 on); otherwise X25519.
+            KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, which
+            ``cryptography`` has from version 48 on.
         keys
             Number of keys of a draft, for each who has any; by default one for each window.
         opens, closes : datetime, datetime or timedelta
@@ -262,7 +262,7 @@ class Task:
             raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")
         if public_keys and (shufflers is None or analyzer is None):
             raise InvalidValue("shufflers and analyzer", "must be given with public_keys")
-        kem = choice("kem", kem, KEMS) if kem is not None else best_kem()
+        choice("kem", kem, KEMS)
         windows = integer("windows", windows, low=1, high=MAX_WINDOWS)
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
         columns = None if shufflers is None else len(shufflers)
