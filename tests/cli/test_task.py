@@ -177,7 +177,8 @@ class TestNew:
                "1", "--delta", "1e-9", "--categories", "0..99")  # fmt: skip
         first, *advice = refused(*new).strip().split("; ")
         assert first.endswith(": a batch is at most 1,000,000,000 bytes")
-        assert [words.split()[1] for words in advice] == ["shares", "helpers", "frequencies"]
+        transports = ["shares", "helpers", "verified", "frequencies"]
+        assert [words.split()[1] for words in advice] == transports
         for words in advice:
             options, effect = words.split(" fits: ")
             found = run(*new, *options.split(), "--json").json
