@@ -387,6 +387,10 @@ class TestAsked:
         kept = run(*certificate, "--json").json
         assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
         assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()
+        checked = run("verify", file, "--task", folder / "task.json", "--json").json
+        assert (checked["reports"], checked["window"]) == (44, 0)
+        assert checked["task"] == running.task.name
+        assert checked["rows"][0]["sum"] == found["result"]["estimate"]
         assert "FILE must not exist yet" in refused(*certificate)
 
     def test_before_it_opens(self, run, refused, wired, tmp_path):

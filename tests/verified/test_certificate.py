@@ -203,6 +203,7 @@ HEADS = {
 @pytest.mark.parametrize("path", HEADS)
 def test_first_lines_that_do_not_fit(path, monkeypatch):
     """None of them makes anything: no generator, no proof, no long loop."""
+    number()
     monkeypatch.setattr(Proofs, "refused", lambda *_: pytest.fail("is not read"))
     for value in HEADS[path]:
         assert refused(edited(path, value)).startswith("line 1: "), value
@@ -376,22 +377,29 @@ def test_sums_of_coordinates(kind):
         assert "open the product" in refused(b"".join([*lines, changed]))
 
 
-VOTES_OF = [
-    ("parameters.precision", [2, 5]),
-    (f"{OF}.one_hot", [None, {"steps": 2, "width": 3}, {"steps": 1, "width": 4}]),
-    (f"{OF}.dimension", [1, 2, 251]),
-    ("parameters.sizes", [[3]]),
-    ("parameters.more", [1]),
-]
+VOTES_OF = {
+    "parameters.precision": [0, 2, 5],
+    "parameters.noise_width": ["3", "5"],
+    f"{OF}.one_hot": [{"steps": 2, "width": 3}, {"steps": 1, "width": 3}],
+    f"{OF}.largest": [3, 5],
+    f"{OF}.dimension": [1, 251],
+    "parameters.more": [1],
+}
 
 
-@pytest.mark.parametrize(("path", "values"), VOTES_OF)
-def test_first_lines_of_votes(path, values):
+@pytest.mark.parametrize("path", VOTES_OF)
+def test_first_lines_of_votes(path):
     of = made(*PROTOCOLS["class"])
-    one_hot = of.parameters["secure_sum"]["one_hot"]
-    for value in values:
-        if value != one_hot:
-            assert refused(edited(path, value, of)).startswith("line "), value
+    assert of.parameters["secure_sum"]["one_hot"] == {"steps": 1, "width": 4}
+    for value in VOTES_OF[path]:
+        assert refused(edited(path, value, of)).startswith("line 1: "), value
+    assert refused(edited("parameters.sizes", [3], of)) == "line 2: its proof must be valid"
+
+
+def test_relays_without_keys():
+    of = replace(number(), keys=(), signatures=())
+    for relays in (0, 101, 10**40):
+        assert refused(edited(f"{OF}.relays", relays, of)).startswith("line 1: "), relays
 
 
 def test_progress_counts_reports(monkeypatch):
