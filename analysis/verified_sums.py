@@ -60,11 +60,11 @@ def noise_table() -> str:
             f"{plain_number(n)}, {epsilon:g}, {power(delta)}", str(uniform.precision),
             f"{largest}, {largest.bit_length()}", at_least(uniform.influence, 3),
             at_least(math.sqrt(uniform.mse), 3), f"{gaussian:.2f}",
-            str(uniform.cost().bits_per_user // 8), at_least(laplace.influence, 3),
-            at_least(math.sqrt(laplace.mse), 3),
+            str(uniform.cost().bits_per_user // 8),
+            f"{at_least(laplace.influence, 3)}, {at_least(math.sqrt(laplace.mse), 3)}",
         ))  # fmt: skip
-    head = ("users, ε, δ", "steps t", "N, bits", "influence", "RMSE", "Gaussian noise", "bytes",
-            "influence, Laplace", "RMSE, Laplace")  # fmt: skip
+    head = ("users, ε, δ", "t", "N, bits", "influence", "RMSE", "Gaussian", "bytes",
+            "cut Laplace: influence, RMSE")  # fmt: skip
     return markdown(head, rows)
 
 
