@@ -319,6 +319,8 @@ class Commitments(Transport):
         for party, part in enumerate(shares.parts):
             self.check(party, part)
         ids, receipts = shares.ids, self.receipts(shares.parts[0])
+        if not len({*ids}) == len(ids) == len(receipts):  # a proof is valid once
+            raise InvalidValue("shares", "must have an id of its own for each report")
         of: dict[str, Any] = {"ids": ids, "context": context, "receipts": receipts}
         bad = {i for j, part in enumerate(shares.parts) for i in self.refused(j, part, **of)}
         kept = sorted(set(range(len(ids))) - bad)
@@ -341,8 +343,8 @@ class Commitments(Transport):
         """
         if not isinstance(view, VerifiedView):
             raise InvalidType("view", f"must be a VerifiedView, got {type(view).__name__}")
-        if len(view.ids) != len(view.public):
-            raise InvalidValue("view", "must hold an id for each report")
+        if not len({*view.ids}) == len(view.ids) == len(view.public):
+            raise InvalidValue("view", "must hold an id of its own for each report")
         return replace(self.checked(view, self._openings(view), context), refused=view.refused)
 
     def checked(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import gmpy2
@@ -29,11 +29,12 @@ from ikos.counts.analyses import checked_scheme
 from ikos.counts.hockey_stick import Divergences, any_noise, least_relative
 from ikos.counts.openings import OpeningsLayout, level_together
 from ikos.counts.types import MAX_MESSAGES, MAX_SIGMA, Budget, Trust
+from ikos.counts.vectors import checked_layout, least_bytes, sums_of
 from ikos.data.domains import Residues, ResidueVectors
 from ikos.data.encoding import Encoding
 from ikos.data.reading import Participation, Reader
 from ikos.noise.base import Noise, PlacedNoise
-from ikos.numeric.rounding import DOWN, UP, exact, float_down, float_up, fraction, rounding
+from ikos.numeric.rounding import UP, exact, float_up, fraction, rounding
 from ikos.numeric.search import smallest
 from ikos.primitives.randomness import RandomSource
 from ikos.results.conditions import Condition, Kind
@@ -214,6 +215,13 @@ class VerifiedShuffled(BoundedRecipe):
 
     shares: Shuffled = field(default_factory=lambda: Shuffled(clear_share=False))
 
+    def __post_init__(self) -> None:
+        if self.shares.clear_share or self.shares.adaptive:
+            raise InvalidValue(
+                "shares", "must be Shuffled(clear_share=False, ...), and not adaptive, with "
+                "verified sums: the commitment is the clear share, whoever chooses the set"
+            )  # fmt: skip
+
     @classmethod
     def of(cls, options: Shuffled) -> VerifiedShuffled:
         """Return the recipe with some options of shares."""
@@ -248,12 +256,14 @@ class VerifiedShuffled(BoundedRecipe):
         placed, users = self.largest_noise(need), need.users
         valid = valid_values(need, encoding, placed.noise, q)
         trust = Trust.of(users.n, min_honest=users.least, **self.shares.trusted())
-        hiding, given = _Hiding(need, encoding.precision, placed.noise, trust), self.shares.messages
+        hiding, given = _Hiding(need, placed.noise, trust), self.shares.messages
         none, budget = gmpy2.mpfr(0), Budget(Fraction(0), need.delta * HIDING, Fraction(0), 1)
         scheme_options = {"analysis": "second_moment", **self.shares.trusted()}
 
-        def fewest(order: int, sums: int, others: gmpy2.mpfr, copies: int = 1) -> Shares:
+        def fewest(q: int, others: gmpy2.mpfr, length: int = 1, copies: int = 1) -> Shares:
             """Return the fewest messages with which these shares and others hide any noise."""
+            vector = None if q == ORDER else valid.dimension
+            order, sums = q**length, sums_of(vector or 1, length)
 
             def enough(m: int) -> bool:
                 return hiding.delta(others, *[hiding.excess(m, order, sums)] * copies) <= need.delta
@@ -261,19 +271,26 @@ class VerifiedShuffled(BoundedRecipe):
             scheme = checked_scheme(users.n, order, users.least, **scheme_options)
             guess = scheme.analysis.guess(scheme, budget)
             m = given or smallest(enough, guess, most=MAX_MESSAGES) + trust.corrupt_shufflers
-            vector = None if order == ORDER else sums
-            return replace(self.shares, messages=m).secure(users, vector, order, None, 1)
+            shares = replace(self.shares, messages=m, layout=length)
+            return shares.secure(users, vector, q, None, 1)
 
         def lost(shares: Shares) -> gmpy2.mpfr:
-            hidden = trust.hiding(shares.layout.count.total)
-            return hiding.excess(hidden, shares.q, shares.dimension)
+            layout = shares.layout
+            hidden = trust.hiding(layout.count.total)
+            return hiding.excess(hidden, shares.q**layout.length, layout.sums)
 
-        if need.scalar:
-            coordinates, others = None, none
-        else:  # half of what may be lost, and keys the rest
-            coordinates = fewest(_vector_group(users, valid), valid.dimension, none, copies=2)
+        coordinates, others = None, none
+        if not need.scalar:  # half of what may be lost, and keys the rest
+            blocks = partial(fewest, _vector_group(users, valid), none, copies=2)
+            length = checked_layout(self.shares.layout, valid.dimension, given)
+            if not length:
+                size = valid.dimension, self.shares.overhead
+                length = least_bytes(lambda b: blocks(b).layout, *size).length
+            coordinates = blocks(length)
             others = lost(coordinates)
-        keys = fewest(ORDER, 1, others)
+        keys = fewest(ORDER, others)
+        count = replace(keys.layout.count, theorem=placed.noise.hiding_theorem)
+        keys = replace(keys, layout=replace(keys.layout, count=count))
         delta = hiding.delta(others, lost(keys))
         return self._openings(users, valid, keys, coordinates), placed, delta
 
@@ -307,7 +324,6 @@ class _Hiding:
     """How well shares hide noisy values, of any noise, within the budget of a private sum."""
 
     need: Need
-    steps: int
     noise: Noise
     trust: Trust
 
@@ -326,7 +342,7 @@ class _Hiding:
         with rounding(UP):
             excess = gmpy2.expm1(sum(gmpy2.log1p(one) for one in excesses))
             moments = Divergences(excess / 2, excess)
-        level = float_down(exact(need.epsilon, DOWN))
+        level = float_up(exact(need.epsilon, UP))
         relative, hidden = least_relative(moments, level, need.delta * HIDING / (2 * times))
         with rounding(UP):
             spent = 2 * times * gmpy2.log1p(relative)
@@ -335,7 +351,7 @@ class _Hiding:
         left = need.epsilon - fraction(spent)
         if hidden > exact(need.delta, UP) or left <= 0:
             return 1.0
-        users, moved = need.users.least, need.shift.moved * times
-        noise = composed_delta(users, int(self.noise.value), self.steps, left, moved)
+        shift, users = need.shift.repeated(times), need.users.least
+        noise = composed_delta(users, int(self.noise.value), shift.linf, left, shift.moved)
         with rounding(UP):
             return min(1.0, float_up(hidden + grown * gmpy2.mpfr(noise)))

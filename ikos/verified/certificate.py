@@ -27,12 +27,11 @@ FORMAT = "ikos-verified-sum-1"
 ID_BYTES, KEY_BYTES, SIGNATURE_BYTES = 16, 32, 64
 _LONGEST = 1 << 16  # bytes of a line
 _TOGETHER = 1000  # reports that are verified together, about a megabyte
-_MAX_USERS, _MAX_RELAYS, _MAX_WINDOW = 10**9, 100, 1000
+_MAX_USERS, _MAX_RELAYS, _MAX_WINDOW, _MAX_BOUND = 10**9, 100, 1000, 1e100
 _OPENINGS = {"ikos-added-openings-1": "relays", "ikos-shuffled-openings-1": "shares"}
 _SUMS = "ikos-private-sum-2", "ikos-private-vector-sum-2"
-_NAMES = {
-    "protocol", "epsilon", "noise_width", "precision", "lower", "upper", "integers", "secure_sum",
-}  # fmt: skip
+_NAMES = {"protocol", "epsilon", "precision", "lower", "upper", "integers", "secure_sum"}
+_WIDTHS = {"noise_width", "noise_cut_width"}  # one of them: of uniform or of cut noise
 _MORE = {"releases", "sensitivity", "domain", "sizes", "shape"}  # of vectors
 _FIELDS = "the id", "the commitments", "the proof"
 
@@ -255,12 +254,14 @@ def _stated(text: str) -> Checked:
     relays = integer("relays", inner.get("relays", 0), low=int(added), high=_MAX_RELAYS)
     d, hot = inner.get("dimension"), dict(inner.get("one_hot") or {})
     statement = one_hot(d, **hot) if hot else bounded(inner.get("largest"), d)
+    integer("largest", inner.get("largest"), low=statement.largest, high=statement.largest)
     expected = {"protocol": inner["protocol"], own: inner.get(own), "n": n, "min_honest": least}
     expected |= {"q": hex(ORDER), "dimension": d, "largest": statement.largest}
     expected |= {"one_hot": hot or None}
     more = () if private else ("upper", "shape")
     named = {name: value for name, value in inner.items() if name not in more} == expected
-    if not named or (private and not _NAMES <= outer.keys() <= _NAMES | _MORE):
+    others = outer.keys() - _WIDTHS
+    if not named or (private and not _NAMES <= others <= _NAMES | _MORE):
         raise ValueError("parameters must have their own names alone, and fit each other")
     if private:
         _units(outer, statement)
@@ -276,10 +277,12 @@ def _stated(text: str) -> Checked:
 def _units(outer: Mapping[str, Any], statement: Statement) -> Units:
     """Return the units of a private sum's parameters, which must fit the statement."""
     low, high = (float.fromhex(outer[end]) for end in ("lower", "upper"))
-    lower, upper = number("lower", low), number("upper", high, above=low)
+    lower = number("lower", low, low=-_MAX_BOUND)
+    upper = number("upper", high, above=low, high=_MAX_BOUND)
     precision = integer("precision", outer["precision"], low=1, high=statement.largest)
     width = statement.largest - precision + 1
-    if outer["noise_width"] != str(width) or statement.steps not in (0, precision):
+    named = [outer[name] for name in outer.keys() & _WIDTHS]
+    if named != [str(width)] or statement.steps not in (0, precision):
         raise ValueError("noise_width, precision and largest must fit each other")
     return Units(lower, upper, precision, width)
 

@@ -384,6 +384,8 @@ class TestAsked:
         said = " ".join(run("task", "status", folder).out.split())
         assert said.startswith("Released: 45 reports, 44 of them complete, 1 refused")
         assert f"Refused by relay 1: {encoded(one.id)}." in said
+        page = running.http.get("http://127.0.0.1:9000" + window.path + "/page").text
+        assert "Of 45 reports at the analyzer, 44 are complete, 1 refused." in page
         kept = run(*certificate, "--json").json
         assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
         assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()

@@ -276,6 +276,18 @@ def test_the_reach_is_the_greatest_distance_of_two_valid_values() -> None:
 
 
 @both
+def test_a_report_counts_once(recipe: Any) -> None:
+    protocol, rng = sum_of(recipe), DeterministicRandom(6)
+    reports = protocol.share([3, 9, 0], rng, context=CONTEXT)
+    view = protocol.shuffle(reports, rng, context=CONTEXT)
+    for ids in ((reports.ids[0],) * 3, reports.ids[:2]):
+        with pytest.raises(ValueError, match=r"^shares must have an id of its own for each"):
+            protocol.shuffle(replace(reports, ids=ids), rng, context=CONTEXT)
+        with pytest.raises(ValueError, match=r"^view must hold an id of its own for each report"):
+            protocol.analyze(replace(view, ids=ids), context=CONTEXT)
+
+
+@both
 @pytest.mark.parametrize(
     "make",
     [
@@ -349,7 +361,7 @@ def test_second_moments_of_independent_shares_multiply() -> None:
     need = Need(
         users, Bounds(0, 1), Fraction(1), Fraction(1, 10**8), Shift(1, 90, 8100, 90), 1, True
     )
-    hiding = _Hiding(need, 90, noise, Trust.of(10**4, clear_share=False))
+    hiding = _Hiding(need, noise, Trust.of(10**4, clear_share=False))
     one, other = gmpy2.mpfr("2e-18"), gmpy2.mpfr("5e-18")
     both_of_them = hiding.delta(one, other)
     assert both_of_them == pytest.approx(hiding.delta(one + other + one * other), rel=1e-12)

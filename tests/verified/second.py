@@ -189,9 +189,10 @@ def certificate(data):
     assert bits <= 500
     if "secure_sum" in of:
         width = largest - of["precision"] + 1
-        assert of["noise_width"] == str(width)
+        widths = [of[name] for name in ("noise_width", "noise_cut_width") if name in of]
+        assert widths == [str(width)]
         assert hot in (None, {"steps": of["precision"], "width": width})
-        assert float.fromhex(of["lower"]) < float.fromhex(of["upper"])
+        assert -1e100 <= float.fromhex(of["lower"]) < float.fromhex(of["upper"]) <= 1e100
     added = inner["protocol"] == "ikos-added-openings-1"
     parties = inner["relays"] + 1 if added else 1
     assert added or inner["protocol"] == "ikos-shuffled-openings-1"
