@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower proofs bench lint format docs figures clean
+.PHONY: help demo demo-deployment notebooks test test-slow test-docs test-flower test-lowest dist test-dist test-sdist proofs review bench lint lint-files format docs figures clean
 .DEFAULT_GOAL := help
 
 help: ## what can be done
@@ -33,6 +33,33 @@ test-slow: .venv/installed-test ## the slow tests alone
 test-docs: .venv/installed-test ## the documentation's figures, tables and notebooks, made anew
 	$(PYTEST) -m reproduces -n 2
 
+# The lowest versions of the direct requirements, in an environment of their own
+.venv/lowest/installed: pyproject.toml
+	@test -x .venv/lowest/bin/python || $(PYTHON) -m venv .venv/lowest
+	.venv/lowest/bin/python -m pip install --quiet --disable-pip-version-check "uv==0.13.9"
+	.venv/lowest/bin/uv pip install --quiet --python .venv/lowest/bin/python --resolution lowest-direct \
+		--requirements pyproject.toml --extra test
+	.venv/lowest/bin/uv pip install --quiet --python .venv/lowest/bin/python --no-deps --editable .
+	@touch $@
+
+test-lowest: .venv/lowest/installed ## the quick tests with the lowest versions that are allowed
+	.venv/lowest/bin/python -m pytest -m "not slow" -n 2 -W default::DeprecationWarning
+
+dist: .venv/installed-release ## the wheel and the sdist, in dist
+	rm -rf dist
+	$(BIN)/python -m build
+
+test-dist: dist ## the wheel, installed in new environments
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tests/installed.py dist
+
+test-sdist: dist .venv/installed-test ## the quick tests of the sdist
+	rm -rf build/sdist
+	mkdir -p build/sdist
+	tar -xzf dist/*.tar.gz -C build/sdist --strip-components 1
+	cd build/sdist && PYTHONPATH=$(CURDIR)/build/sdist ../../$(PYTEST) -m "not slow" -n 2
+
 # Flower pins many packages: it has an environment of its own
 .venv/flower/installed: pyproject.toml examples/flower/requirements.txt
 	@test -x .venv/flower/bin/python || $(PYTHON) -m venv .venv/flower
@@ -49,13 +76,25 @@ proofs: .venv/installed-test ## the machine-checked proofs, with Coq
 	$(MAKE) -C proofs check
 	$(PYTEST) tests/test_proofs.py
 
+review: .venv/installed-test ## claims, each with its tests and a mistake that they notice
+	$(BIN)/python -m analysis.review
+
 bench: .venv/installed-bench ## times as ratios to floors of the same run
 	$(PYTEST) benchmarks
 
-lint: .venv/installed-dev ## style and types
+lint: .venv/installed-dev lint-files ## style, types, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
+lint-files: .venv/installed-dev # workflows and metadata, which run or are read elsewhere
+	$(BIN)/zizmor --quiet --offline --pedantic .github
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/proposal.yml
+	$(SCHEMA) vendor.readthedocs .readthedocs.yaml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
 
 docs: .venv/installed-docs ## the documentation, in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
@@ -78,6 +117,7 @@ figures: .venv/installed-learning ## tables and figures of the documentation, in
 	$(BIN)/python -m analysis.vector_tables --output build/figures
 	$(BIN)/python -m analysis.masked_vectors --output build/figures
 	$(BIN)/python -m analysis.transports --output build/figures
+	$(BIN)/python -m analysis.verified_sums --output build/figures
 	$(BIN)/python -m analysis.scm22_figures --output build/figures
 	$(BIN)/python -m analysis.wlqdly21_figures --output build/figures
 	$(BIN)/python -m analysis.afnntz24_rates --output build/figures

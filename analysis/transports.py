@@ -23,6 +23,8 @@ TRANSPORTS = {
     "masks": ("masked-vector-sum",),
     "helper, noise of users": ("helpers-sum", "helpers-vector-sum"),
     "helper, noise of parties": ("helpers-sum-parties", "helpers-vector-sum-parties"),
+    "verified, a relay": ("verified-sum", "verified-vector-sum"),
+    "verified, shufflers": ("verified-sum-shuffled", "verified-vector-sum-shuffled"),
     "frequencies": ("frequency-estimation",),
 }
 

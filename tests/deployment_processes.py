@@ -47,6 +47,7 @@ def die_where_told(orders: Path) -> None:
         helper,
         intake,
         party_files,
+        relay,
         remote,
         server,
         shuffler,
@@ -104,8 +105,10 @@ def die_where_told(orders: Path) -> None:
         (party_files.KeyFile, ("erase",)),
         (shuffler.ShufflerEndpoint, ("ids", "agree", "batch", "forget")),
         (helper.HelperEndpoint, ("ids", "agree", "sum", "_keep", "batch", "forget")),
+        (relay.RelayEndpoint, ("examine", "agree", "sum", "_keep", "batch")),
         (store.Store, ("shrink", "_write_tally", "_line")),
         (analyzer.AnalyzerEndpoint, ("close_all", "_agree", "_open_batches", "_sum", "_conclude")),
+        (analyzer.AnalyzerEndpoint, ("_examined", "_certify")),
         (remote.RemoteShuffler, ("close", "ids", "agree", "batch", "forget")),
         (client, ("send_part",)),
     ):

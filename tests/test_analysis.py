@@ -66,6 +66,7 @@ COMMITTED = [
         "scm22-figure-3.png",
     ),
     ("transports", "", "transports"),
+    ("verified_sums", "--quick", "verified-noise verified-shares"),
     (
         "vector_tables",
         "",
@@ -150,6 +151,7 @@ def test_every_table_that_is_included_is_compared():
     """But for measurements of a machine, and those of tests of their own."""
     names = " ".join(names for *_, names in COMMITTED).split()
     measured = {"benchmarks", "mixing-ways", "vector-runs", "deployment-plan", "secure-aggregation"}
+    measured.add("verified-costs")
     others = {"afnntz24-rates", "bbgn20-table-2", "peer-libraries"}
     others |= {f"federated-learning{part}" for part in ("", "-bytes", "-round")}
     others |= {"higher-moments-grid", "direct-comparison-grid"}

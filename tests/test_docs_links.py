@@ -116,14 +116,17 @@ def broken(page: Path, target: str) -> str:
     return ""
 
 
-FIGURE = re.compile(r"^```\{figure\} figures/(\S+)\n(?::target: _images/(\S+)\n)?", re.MULTILINE)
+FIGURE = re.compile(
+    r"^```\{figure\} figures/(\S+)\n(?::target: _images/(\S+)\n)?(?::alt: (.+))?", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent == DOCS], ids=label)
-def test_figures_lead_to_themselves(page: Path) -> None:
+def test_figures_lead_to_themselves_and_are_described(page: Path) -> None:
     """A click shows what is too small in a narrow window: the built site keeps images there."""
-    for shown, target in FIGURE.findall(text_of(page)):
+    for shown, target, alternative in FIGURE.findall(text_of(page)):
         assert target == shown
+        assert alternative, shown
 
 
 @pytest.mark.points(60)

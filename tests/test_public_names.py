@@ -45,3 +45,21 @@ def test_names_are_what_their_modules_say() -> None:
 def test_it_is_typed() -> None:
     """As type checkers know, that look for this file."""
     assert (importlib.resources.files("ikos") / "py.typed").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "absent", "extra"),
+    [
+        ("plots.figures", "matplotlib", "plot"),
+        ("accounting.loss_distributions", "dp_accounting", "dp-accounting"),
+        ("deployment", "pydantic", "deployment"),
+        ("deployment.client", "cryptography.hazmat.primitives.hpke", "client"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named(name: str, absent: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{absent!r}] = None; import ikos.{name}"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ")
+    assert f"pip install 'ikos[{extra}]'" in last or f"'ikos[{extra}]' for clients" in last

@@ -162,8 +162,7 @@ def problem(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory for this"
     if isinstance(error, ModuleNotFoundError) and error.name:  # others have messages
-        extra = "verified" if error.name == "coincurve" else "deployment"
-        return f"this needs the extra '{extra}': pip install 'ikos[{extra}]'"
+        return "this needs the extra 'deployment': pip install 'ikos[deployment]'"
     if isinstance(error, OSError) and error.strerror:
         # an error does not tell which operation failed: reading, writing, or finding the file
         names = [clipped(str(name), 300) for name in (error.filename, error.filename2) if name]

@@ -42,7 +42,7 @@ TASK_KEYS = [
     Field("theorem", "theorem of the guarantee"),
     Field("conditions", "conditions of the guarantee"),
     Field("corrupt_shufflers", "shufflers, helpers or relays that may collude with the analyzer"),
-    Field("precision", "steps of the encoding between the bounds; 1 for categories"),
+    Field("precision", "steps of the encoding between the bounds; mostly 1 for categories"),
     Field(
         "modulus",
         "order of the group of the shares, or one more than there are messages of "
@@ -220,9 +220,9 @@ class TaskRequest:
     corrupt_shufflers: int
     precision: int | None
     modulus: int | None = from_option(type=Whole(2, 1 << 4096))
-    kem: str | None = from_option(
+    kem: str = from_option(
         type=click.Choice(["mlkem768-x25519", "x25519"]),
-        show_default="mlkem768-x25519, if available here",
+        default="mlkem768-x25519",
         help="Key exchange of the envelopes. Those of x25519 are 1,088 bytes shorter, but a "
         "quantum computer could decrypt them.",
     )

@@ -39,7 +39,7 @@ WINDOW_KEYS = [
 ]
 
 COLUMNS = [
-    Field("coordinate", "position in the values, from 1", "coordinate"),
+    Field("coordinate", "name of the coordinate in the task, or its number, from 1", "coordinate"),
     Field("sum", "the sum; of values with noise an estimate, less the mean of the noise", "sum"),
     Field("steps", "the sum of the committed values in steps, noise included", "steps"),
 ]
@@ -55,8 +55,8 @@ SIGNED = (
     "before its release."
 )
 UNSIGNED = (
-    "Not signed: whoever made this file can list other reports for the same sum, and may have made "
-    "some of them after its release."
+    "Nobody signed it: whoever made this file can list other reports for the same sum, and may "
+    "have made some of them after its release."
 )
 UNPROVED = (
     "Not proved: that each report is of another eligible person, that none is left out, or that "
@@ -89,8 +89,9 @@ def command(certificate: Path, folder: Path | None) -> Report:
         window = _window(found, folder)
         task = OF_TASK.format(window.number, window.task.name)
     signed = SIGNED.format(len(found.keys)) if found.keys else UNSIGNED
-    totals = zip(found.estimates or found.sums, found.sums, strict=True)
-    rows = [{"coordinate": i, "sum": x, "steps": steps} for i, (x, steps) in enumerate(totals, 1)]
+    names = (window and window.task.labels) or range(1, len(found.sums) + 1)
+    totals = zip(names, found.estimates or found.sums, found.sums, strict=True)
+    rows = [{"coordinate": name, "sum": x, "steps": steps} for name, x, steps in totals]
     data = values(KEYS, found) | {"task": window and window.task.name}
     data["window"] = window and window.number
     title = f"A valid certificate of {found.users:,} reports"

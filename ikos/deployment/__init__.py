@@ -3,6 +3,11 @@
 Clients report to shufflers and an analyzer, each a program with its own folder.
 """
 
-from ikos.deployment.task import Task
+try:
+    from ikos.deployment.task import Task
+except ModuleNotFoundError as error:
+    raise ImportError(
+        f"parties need {error.name}: pip install 'ikos[deployment]', or 'ikos[client]' for clients"
+    ) from None
 
 __all__ = ["Task"]

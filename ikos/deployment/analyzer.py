@@ -294,8 +294,9 @@ class AnalyzerEndpoint(Endpoint):
 
         def work(writing: Writing) -> str | None:
             writing.note("complete", str(len(ids)))
-            named = {encoded(number): refused[number] for number in sorted(refused)}
-            writing.note(_REFUSED, json.dumps(named))
+            if refused:
+                named = {encoded(number): refused[number] for number in sorted(refused)}
+                writing.note(_REFUSED, json.dumps(named))
             if len(ids) < least:
                 return writing.note(
                     _STOPPED,

@@ -52,16 +52,6 @@ KEMS = {HYBRID: Kem("ML-KEM-768 and X25519", 1216, 1120), X25519: Kem("X25519", 
 
 
 @cache
-def best_kem() -> str:
-    """Return the hybrid, if this version of ``cryptography`` has it."""
-    try:
-        suite(HYBRID)
-    except ValueError:
-        return X25519
-    return HYBRID
-
-
-@cache
 def suite(kem: str) -> Suite:
     """Return the suite of HPKE with a KEM; ValueError if it is unavailable."""
     if kem == X25519:
@@ -82,11 +72,11 @@ class PrivateKey:
     Both keys of the hybrid are derived from them as in draft-irtf-cfrg-concrete-hybrid-kems.
     """
 
-    def __init__(self, raw: bytes, kem: str | None = None) -> None:
+    def __init__(self, raw: bytes, kem: str = HYBRID) -> None:
         if len(raw) != KEY_BYTES:
             raise ValueError(f"a private key must be {KEY_BYTES} bytes")
-        self.raw, self.kem = raw, kem or best_kem()
-        suite(self.kem)
+        suite(kem)
+        self.raw, self.kem = raw, kem
         self.opener: X25519PrivateKey | MLKEM768X25519PrivateKey
         if self.kem == X25519:
             self.opener = curve = X25519PrivateKey.from_private_bytes(raw)
@@ -100,7 +90,7 @@ class PrivateKey:
         self.public_bytes = b"".join(part.public_bytes_raw() for part in parts)
 
     @classmethod
-    def generate(cls, kem: str | None = None) -> PrivateKey:
+    def generate(cls, kem: str = HYBRID) -> PrivateKey:
         """Return a new key from the operating system's randomness."""
         return cls(X25519PrivateKey.generate().private_bytes_raw(), kem)
 

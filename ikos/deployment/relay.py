@@ -54,7 +54,8 @@ class RelayEndpoint(AdderEndpoint):
         of: dict[str, Any] = {"context": self.context, "receipts": _array([*rows.values()])}
         places = added_openings(self.task).refused(self.config.party, (secrets,), ids=ids, **of)
         refused = [ids[place] for place in places]
-        kept = b"".join(number + rows[number] for number in ids if number not in set(refused))
+        good = sorted(rows.keys() - set(refused))
+        kept = b"".join(number + rows[number] for number in good)
 
         def work(writing: Writing) -> None:
             check_kept(writing)

@@ -400,7 +400,8 @@ def _notes(window: Window, status: AnalyzerStatus, state: str, now: datetime) ->
     known = f"Reports at the analyzer: {status.reports:,}. "
     known += "How many are complete is known when a release begins."
     if status.complete is not None:
-        known = f"Of {status.reports:,} reports at the analyzer, {status.complete:,} are complete."
+        known = f"Of {status.reports:,} reports at the analyzer, {status.complete:,} are complete"
+        known += f", {status.refused:,} refused." if status.refused else "."
     yield (
         f"{known} At least {task.min_reports:,} must be complete, at all parties, of at most "
         f"{task.users:,}."

@@ -21,7 +21,7 @@ from pydantic.dataclasses import dataclass
 from ikos._validation import InvalidType, InvalidValue, choice, integer, quote, text_of
 from ikos.data.domains import CategoryLabels
 from ikos.deployment.envelopes import envelope_overhead
-from ikos.deployment.opening import KEMS, best_kem
+from ikos.deployment.opening import HYBRID, KEMS
 from ikos.deployment.planning import chosen_fields, report_of
 from ikos.deployment.protocols import AnyTerms
 from ikos.deployment.task_fields import (
@@ -85,25 +85,27 @@ class Task:
         Number of shufflers that may collude with the analyzer.
     precision, modulus : int
         As in `ikos.PrivateSum` and `ikos.PrivateVectorSum`.
-    transport : SharesTerms, MasksTerms, HelpersTerms or FrequenciesTerms
+    transport : SharesTerms, MasksTerms, HelpersTerms, VerifiedTerms or FrequenciesTerms
         Whether clients send shares of their vectors, or masked vectors and shares of keys: the
         ``messages`` of each block, of which one goes to the analyzer itself in the clear; its
         ``block_length``, the coordinates in one envelope, where the last block may be shorter; and
         how vectors are masked, which follows from the other numbers, as ``noise``. Or a vector,
-        and a seed for each helper. Or their category, among ``extra`` random messages.
+        and a seed for each helper. Or commitments with a proof, and an opening for each relay. Or
+        their category, among ``extra`` random messages.
     shufflers, analyzer : tuple of str, str
-        Their addresses, a shuffler per shuffled message, or the helpers'; of frequencies one.
+        Their addresses: a shuffler per shuffled message, one of frequencies, or helpers or relays.
     kem, public_keys : str, tuple of bytes
         How envelopes are encrypted, ``"mlkem768-x25519"`` or ``"x25519"``; the keys of the
-        analyzer, or of the helpers, who erase the private ones as windows are over. Key k of K is
+        analyzer, helpers or relays, who erase the private ones as windows are over. Key k of K is
         that of the windows w, of W, with floor(w K / W) = k; first come all helpers' first keys.
     opens, period, windows : datetime, int, int
         When the first window opens, in UTC to the second; the seconds for which each is open; the
         number of consecutive windows. Each has its own reports and result.
     noise : (str, Fraction)
         That of a coordinate of a sum over ``min_honest`` clients: ("laplace", rate) or ("skellam",
-        variance); of frequencies ("binomial", the probability of each random message). It follows
-        from the other numbers, for clients that cannot compute it.
+        variance); of frequencies ("binomial", the probability of each random message); of verified
+        sums ("uniform", the number of values of a client's share). It follows from the other
+        numbers, for clients that cannot compute it.
     nonce, parameters : bytes, str
         Random bytes; the protocol's ``parameter_hash``, which every party computes again.
     """
@@ -191,7 +193,7 @@ class Task:
         *,
         shufflers: Sequence[str] | None = None,
         analyzer: str | None = None,
-        kem: str | None = None,
+        kem: str = HYBRID,
         public_keys: Sequence[bytes] = (),
         keys: int | None = None,
         opens: datetime | None = None,
@@ -210,8 +212,8 @@ class Task:
             task is a draft, which needs no addresses and cannot run: it has the number of shufflers
             needed, ``columns``, and the guarantee.
         kem
-            KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, if this machine's
-            ``cryptography`` has it (from version 48 on); otherwise X25519.
+            KEM of the keys. By default the hybrid of ML-KEM-768 and X25519, which
+            ``cryptography`` has from version 48 on.
         keys
             Number of keys of a draft, for each who has any; by default one for each window.
         opens, closes : datetime, datetime or timedelta
@@ -222,12 +224,13 @@ class Task:
             default 0 and 1.
         labels, corrupt_clients
             As for a task.
-        transport : {"shares", "masks", "helpers", "frequencies"}
+        transport : {"shares", "masks", "helpers", "verified", "frequencies"}
             Whether clients send shares of their vectors; or masked vectors, for thousands of
             coordinates or more (documentation, Masked vectors); or a vector, and seeds to parties
             that add instead of shuffling (documentation, Helpers); or, for one question, their
             category among random ones, to one shuffler that must be trusted to pass all on
-            (documentation, Counts of many categories).
+            (documentation, Counts of many categories); or commitments with a proof, and openings
+            to parties that check and add (documentation, Verified sums).
         layout : {"separate", "group", "blocks"} or int
             For shares, coordinates per envelope: 1 (the default), all, the best number, or this
             integer. "blocks" are the longest that the ``shufflers`` support; without ``shufflers``,
@@ -235,6 +238,9 @@ class Task:
         helpers, noise
             For helpers, their number, by default 1 or that of ``shufflers``, and who adds noise,
             "users" or "parties", as in `ikos.transports.Helpers`.
+        relays, signing_keys
+            For verified sums, the number of relays, by default 1 or that of ``shufflers``, and the
+            parties' public Ed25519 keys, the analyzer's first.
         set_size
             For frequencies, the categories in each message, as in
             `ikos.baselines.FrequencyEstimation`; 1 by default.
@@ -256,7 +262,7 @@ class Task:
             raise InvalidType("shufflers", f"must be addresses, got {quote(shufflers)}")
         if public_keys and (shufflers is None or analyzer is None):
             raise InvalidValue("shufflers and analyzer", "must be given with public_keys")
-        kem = choice("kem", kem, KEMS) if kem is not None else best_kem()
+        choice("kem", kem, KEMS)
         windows = integer("windows", windows, low=1, high=MAX_WINDOWS)
         count = integer("keys", windows if keys is None else keys, low=1, high=MAX_WINDOWS)
         columns = None if shufflers is None else len(shufflers)
@@ -332,12 +338,12 @@ class Task:
 
     @property
     def columns(self) -> int:
-        """Number of shufflers, or of helpers."""
+        """Number of shufflers, helpers or relays."""
         return self.transport.columns
 
     @property
     def parties(self) -> int:
-        """Number of shufflers or helpers, and the analyzer."""
+        """Number of shufflers, helpers or relays, and the analyzer."""
         return self.columns + 1
 
     def party_name(self, party: int) -> str:
@@ -399,7 +405,7 @@ class Task:
         return self.transport.checked(self, rows, first)
 
     def address(self, party: int) -> str:
-        """Return the address of a party: 0 for the analyzer, j for shuffler or helper j."""
+        """Return the address of a party: 0 for the analyzer, j for another."""
         integer("party", party, low=0, high=self.columns)
         return self.analyzer if party == 0 else self.shufflers[party - 1]
 

@@ -20,7 +20,7 @@ PROOF = b"ikos verified sum 1: proof"
 NONCE = b"ikos verified sum 1: nonce"
 FRESH_BYTES = 32
 _COEFFICIENT_BYTES = 16  # a false equation survives a batch with probability at most 2^-128
-_BATCH = 2000  # reports held decoded at once, in about 3 kB each
+_BATCH = 1000  # reports held decoded at once, in about 3 kB each
 
 _T = TypeVar("_T")
 

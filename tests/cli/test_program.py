@@ -127,18 +127,18 @@ class TestHelp:
         ("words", "said"),
         [
             (("task", "bogus"), "no such command 'bogus'\n"),
-            (("sum", "--bogus"), "no such option '--bogus'"),
-            (("messages", "--shufler"), "no such option '--shufler'. (Did you mean"),
+            (("sum", "--bogus"), "no such option"),
+            (("messages", "--shufler"), "no such option"),
             (("sum", "--json=1"), "option '--json' does not take a value"),
             (("demo", "x" * 5000), "got unexpected extra argument"),
             (("x" * 5000,), "no such command 'xxx"),
             (("histgram",), "no such command 'histgram'. Did you mean 'histogram'?"),
             (("task", "knew"), "no such command 'knew'. Did you mean 'new'?"),
-            (("histogram", "x", "--bin", "3"), "no such option '--bin'. (Did you mean one"),
+            (("histogram", "x", "--bin", "3"), "no such option"),
         ],
     )
     def test_what_is_not_there(self, run, words, said):
-        error = run(*words, status=2).err
+        error = run(*words, status=2).err  # how it goes on depends on the version of click
         name = " ".join(("ikos", *(word for word in words[:1] if word in (*COMMANDS, "help"))))
         assert error.startswith(f"{name}: error: {said}")
 

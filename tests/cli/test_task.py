@@ -384,9 +384,15 @@ class TestAsked:
         said = " ".join(run("task", "status", folder).out.split())
         assert said.startswith("Released: 45 reports, 44 of them complete, 1 refused")
         assert f"Refused by relay 1: {encoded(one.id)}." in said
+        page = running.http.get("http://127.0.0.1:9000" + window.path + "/page").text
+        assert "Of 45 reports at the analyzer, 44 are complete, 1 refused." in page
         kept = run(*certificate, "--json").json
         assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
         assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()
+        checked = run("verify", file, "--task", folder / "task.json", "--json").json
+        assert (checked["reports"], checked["window"]) == (44, 0)
+        assert checked["task"] == running.task.name
+        assert checked["rows"][0]["sum"] == found["result"]["estimate"]
         assert "FILE must not exist yet" in refused(*certificate)
 
     def test_before_it_opens(self, run, refused, wired, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import numpy as np
 import pytest
 
 pytest.importorskip("coincurve")
@@ -13,6 +14,7 @@ pytest.importorskip("starlette")
 from deployment_tasks import KEYS, SIGNERS
 from verified.test_certificate import PROTOCOLS, made, number, text
 
+from ikos import Categories
 from ikos.cli import verify
 from ikos.cli.errors import KEYS as COMMON
 from ikos.deployment import Task
@@ -46,7 +48,7 @@ def test_nobody_signed_a_run(run, saved):
     path = saved(replace(number(), keys=(), signatures=()))
     said = words(run("verify", path).out)
     assert "Signed:" not in said
-    assert "Not signed: whoever made this file can list other reports for the same sum" in said
+    assert "Nobody signed it: whoever made this file can list other reports" in said
     assert run("verify", path, "--json").json["keys"] == []
 
 
@@ -90,15 +92,19 @@ def test_the_line_that_does_not_fit(run, tmp_path):
 # With a task
 
 
-@pytest.fixture(scope="module")
-def task():
+def described(users, *budget, **values):
     public = [key.public_key().public_bytes_raw() for key in SIGNERS]
     return Task.new(
-        6, 20, 0.01, lower=-1, upper=7, min_honest=3, corrupt_clients=1, transport="verified",
-        windows=3, kem=KEYS[0].kem, public_keys=[key.public_bytes for key in KEYS[:3]],
-        signing_keys=public[:2], analyzer="http://127.0.0.1:9000",
-        shufflers=["http://127.0.0.1:9001"], closes=timedelta(hours=1),
+        users, *budget, transport="verified", windows=3, kem=KEYS[0].kem,
+        public_keys=[key.public_bytes for key in KEYS[:3]], signing_keys=public[:2],
+        analyzer="http://127.0.0.1:9000", shufflers=["http://127.0.0.1:9001"],
+        closes=timedelta(hours=1), **values,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def task():
+    return described(6, 20, 0.01, lower=-1, upper=7, min_honest=3, corrupt_clients=1)
 
 
 def certified(task, number=2, users=5, name=None, signers=SIGNERS[:2]):
@@ -108,20 +114,30 @@ def certified(task, number=2, users=5, name=None, signers=SIGNERS[:2]):
 
 
 def test_a_window_of_a_task(run, saved, task, tmp_path):
-    described = tmp_path / "task.json"
-    described.write_text(task.to_json())
+    file = tmp_path / "task.json"
+    file.write_text(task.to_json())
     path = saved(certified(task))
-    for folder in (tmp_path, described):
+    for folder in (tmp_path, file):
         result = run("verify", path, "--task", folder, "--json").json
         assert (result["task"], result["window"]) == (task.name, 2)
-    said = words(run("verify", path, "--task", described).out)
+    said = words(run("verify", path, "--task", file).out)
     assert f"those of window 2 of the task {task.name}." in said
     assert "Not compared" not in said
 
 
+def test_names_of_categories(run, saved, tmp_path):
+    names = ["yes", "no", "unknown"]
+    votes = described(4, 30, 0.01, domain=Categories([3]), labels=names)
+    (tmp_path / "task.json").write_text(votes.to_json())
+    of = made(votes.protocol, np.eye(3)[[0, 1, 1, 2]], SIGNERS[:2], name=votes.at(0).bound)
+    found = run("verify", saved(of), "--task", tmp_path, "--json").json
+    assert [row["coordinate"] for row in found["rows"]] == names
+
+
+@pytest.mark.slow
 def test_certificates_of_something_else(run, saved, task, tmp_path):
-    described = tmp_path / "task.json"
-    described.write_text(task.to_json())
+    file = tmp_path / "task.json"
+    file.write_text(task.to_json())
     for of, why in (
         (number(), "is not of the task, or of none of its windows"),
         (certified(task, name=task.id + bytes([0, 0, 0, 3])), "or of none of its windows"),
@@ -131,4 +147,4 @@ def test_certificates_of_something_else(run, saved, task, tmp_path):
         (certified(task, signers=()), "not signed with the keys of the task"),
         (certified(task, users=3), "has 3 reports, and the task needs 4"),
     ):
-        assert why in run("verify", saved(of), "--task", described, status=2).err
+        assert why in run("verify", saved(of), "--task", file, status=2).err

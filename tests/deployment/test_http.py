@@ -593,7 +593,8 @@ def test_a_client_that_repeats_itself(net_of, clock, monkeypatch):
 
 
 def commands(party):
-    shufflers = [("GET", "/reports"), ("PUT", "/batch"), ("GET", "/batch"), ("DELETE", "/batch")]
+    shufflers = [("GET", "/reports"), ("PUT", "/receipts"), ("PUT", "/batch"), ("GET", "/batch")]
+    shufflers.append(("DELETE", "/batch"))
     always = [("GET", "/peers"), ("POST", "/close")]
     return [*always, *(shufflers if party else [("POST", "/release")])]
 
@@ -623,6 +624,8 @@ def test_the_order_of_commands(net):
 
     refuses("taskOpen", "GET", "/reports")
     refuses("taskOpen", "PUT", "/batch", content=b"")
+    refuses("notFound", "PUT", "/receipts", content=b"")
+    refused(net.ask(0, "GET", "/certificate"), "notFound")
     refuses("notAgreed", "GET", "/batch")
     refuses("taskOpen", "DELETE", "/batch")
     refused(net.ask(1, "GET", "/agreement"), "notFound")

@@ -25,7 +25,7 @@ from deployment_world import kept_reports
 
 from ikos import Categories
 from ikos.deployment import tokens
-from ikos.deployment.opening import PrivateKey, best_kem
+from ikos.deployment.opening import HYBRID, PrivateKey
 from ikos.deployment.reports import ClientReport
 from ikos.deployment.wire import decoded, encoded
 
@@ -167,7 +167,7 @@ def stored(fleet, running, party):
 
 def test_mutated_requests(tmp_path, quiet):
     """No error of a server, and no trace of what was refused; then the sum is exact."""
-    now, kem = datetime.now(UTC).replace(microsecond=0), best_kem()
+    now, kem = datetime.now(UTC).replace(microsecond=0), HYBRID
     fleet = Fleet(
         tmp_path, columns=6, keys=[PrivateKey(bytes(range(32)), kem)], kem=kem, windows=3,
         domain=Categories([3]), labels=LABELS, delta=0.9,

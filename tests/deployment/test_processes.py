@@ -149,6 +149,54 @@ def test_a_helper_or_its_analyzer_that_is_killed(helpers, party, point):
     is_released(running, total, len(VALUES))
 
 
+RELAYS = [
+    (1 + i % 2, f"RelayEndpoint.{step}:{when} 1")
+    for i, (step, when) in enumerate(
+        [("examine", "before"), ("examine", "after"), ("agree", "after"), ("sum", "after"),
+         ("_keep", "after"), ("batch", "after")]
+    )
+]  # fmt: skip
+RELAYS += [
+    (0, f"AnalyzerEndpoint.{step} 1")
+    for step in ("_examined:after", "_agree:after", "_open_batches:after", "_certify:before",
+                 "_certify:after")
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def relays(tmp_path_factory):
+    pytest.importorskip("coincurve")
+    fleet = Fleet(
+        tmp_path_factory.mktemp("relays"), tasks=len(RELAYS), columns=2, keys=KEYS, kem=X25519,
+        transport="verified", epsilon=8,
+    )  # fmt: skip
+    yield fleet
+    fleet.end()
+
+
+@pytest.mark.parametrize(("party", "point"), RELAYS)
+def test_a_relay_or_its_analyzer_that_is_killed(relays, party, point):
+    """The result is that of the reports in the certificate, which all parties signed once."""
+    from ikos.verified.certificate import verify
+
+    running, deaths = relays.fresh(), relays.deaths
+    relays.orders(party).write_text(point)
+    with relays.watched():
+        running.submit(VALUES)
+        found = running.release()
+        assert found["state"] == "released", found["release"]
+        until(lambda: not relays.orders(party).exists(), f"party {party} ends at {point}")
+        until(lambda: relays.deaths > deaths, "it is noticed")
+    relays.ready()
+    assert running.release() == found
+    assert (found["complete"], found["refused"]) == (len(VALUES), 0)
+    with (relays.home(running, 0) / "certificate-0").open("rb") as file:
+        checked = verify(file)
+    assert checked.users == found["result"]["users"] == len(VALUES)
+    assert checked.estimates == [found["result"]["estimate"]]
+    assert len(checked.keys) == 3
+
+
 def test_sigterm_in_the_middle_of_requests(fleet):
     """Each ends with status 0, and what it acknowledged is there when it is started again."""
     running = fleet.fresh()

@@ -161,6 +161,8 @@ LIES = {
     "a commitment that is another point": (
         lambda world, one: with_rows(one, 0, 0, public_of(made(world.task.at(0)))[:33]
                                      + public_of(one)[33:]), 0),
+    "a commitment that is no point": (
+        lambda world, one: with_rows(one, 0, 0, b"\2" + b"\xff" * 32 + public_of(one)[33:]), 0),
     "an opening that does not fit for the analyzer": (lambda world, one: shifted(one, 0), 0),
     "an opening that does not fit for relay 1": (lambda world, one: shifted(one, 1), 1),
     "a blinding factor that does not fit for relay 2": (

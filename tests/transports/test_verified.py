@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
+import gmpy2
 import numpy as np
 import pytest
 from transports.cases import sent, verify
 
-from ikos import Categories, PrivateSum, PrivateVectorSum, SecureSum, SecureVectorSum
+from ikos import (
+    Ball,
+    Box,
+    Categories,
+    PrivateSum,
+    PrivateVectorSum,
+    SecureSum,
+    SecureVectorSum,
+)
+from ikos.accounting.uniform_noise import composed_delta
+from ikos.counts.hockey_stick import any_noise
+from ikos.counts.share_graph import share_graph
+from ikos.counts.types import Trust
+from ikos.data.domains import Bounds
+from ikos.data.reading import Participation
+from ikos.data.sensitivity import Shift
+from ikos.noise.uniform_noise import UniformNoise
 from ikos.testing import DeterministicRandom
 from ikos.transports import Helpers, Reports, Shuffled, Verified, VerifiedShuffled
-from ikos.transports.base import Totals
+from ikos.transports.base import Need, Totals
 from ikos.transports.verified import NONCES, ORDER, Valid, opening_of, scalars
+from ikos.transports.verified_shuffled import _Hiding
 from ikos.verified import certificate
 from ikos.verified.proofs import Proofs
 from ikos.verified.statements import bounded
@@ -312,3 +332,85 @@ def test_exact_sums_and_parties_have_certificates_too(recipe: Any) -> None:
     checked = certificate.verify(BytesIO(file))
     assert (checked.sums, checked.window, checked.estimates) == ((12,), CONTEXT, None)
     assert sum_of(Helpers()).certificate(Totals([1], 2)) is None
+
+
+def test_what_is_proved_of_private_values() -> None:
+    numbers = PrivateSum(100, 1, 1e-4, transport="verified")
+    steps, width = numbers.precision, numbers.noise.width
+    assert numbers.transport.valid == Valid(1, steps + width - 1)
+    assert numbers.influence == (steps + width - 1) / steps
+    classes = PrivateVectorSum(100, Categories([3]), 1, 1e-4, transport="verified")
+    steps, width = classes.precision, classes.noise.width
+    assert classes.transport.valid == Valid(3, steps + width - 1, (steps, width))
+    for domain in (Ball(3), Categories([2, 3])):
+        with pytest.raises(ValueError, match=r"^domain must be numbers, a Box or Categories of on"):
+            PrivateVectorSum(100, domain, 1, 1e-4, transport="verified")
+
+
+@pytest.mark.parametrize(
+    ("users", "delta", "private", "secure"),
+    [(100, 1e-4, 50, 65), (10**4, 1e-8, 25, 34), (10**5, 1e-8, 20, 27), (10**6, 1e-8, 17, 23)],
+)
+def test_shuffled_messages_of_a_set_that_the_analyzer_chooses(
+    users: int, delta: float, private: int, secure: int
+) -> None:
+    exact = SecureSum(users, upper=1, transport="verified-shuffled")
+    assert exact.messages.total == secure
+    noisy = PrivateSum(users, 1, delta, transport="verified-shuffled")
+    assert (noisy.messages.total, noisy.messages.clear) == (private, 0)
+    assert 0 < noisy.noise.delta < noisy.total_delta <= delta
+    clear = Shuffled(messages=exact.messages.total)  # with a clear share, which there is not
+    assert VerifiedShuffled.of(clear).shares.clear_share is False
+
+
+def test_second_moments_of_independent_shares_multiply() -> None:
+    users, noise = Participation(10**4, 10**4), UniformNoise(16, 10**4, 1e-8)
+    need = Need(
+        users, Bounds(0, 1), Fraction(1), Fraction(1, 10**8), Shift(1, 90, 8100, 90), 1, True
+    )
+    hiding = _Hiding(need, noise, Trust.of(10**4, clear_share=False))
+    one, other = gmpy2.mpfr("2e-18"), gmpy2.mpfr("5e-18")
+    both_of_them = hiding.delta(one, other)
+    assert both_of_them == pytest.approx(hiding.delta(one + other + one * other), rel=1e-12)
+    assert hiding.delta(one) < hiding.delta(other) < both_of_them
+    assert hiding.delta(one, gmpy2.mpfr("inf")) == 1
+
+
+@pytest.mark.parametrize("vector", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_hiding_is_charged_to_the_budget(vector: bool) -> None:
+    """The theorem's delta, for the relative error that is chosen, in doubles."""
+    users, epsilon, delta, times = 10**4, 1.0, 1e-8, 1 + vector
+    if vector:
+        protocol: Any = PrivateVectorSum(
+            users, Box(2), epsilon, delta, precision=9, releases=times,
+            transport="verified-shuffled",
+        )  # fmt: skip
+    else:
+        protocol = PrivateSum(users, epsilon, delta, transport="verified-shuffled")
+    transport, moved = protocol.transport, 2 * times if vector else 1
+    second = 1.0
+    for shares, sums in ((transport.keys, 1), (transport.coordinates, 2))[: 1 + vector]:
+        graph = share_graph(shares.layout.count.total, "parallel", False)
+        second *= 1 + float(any_noise(shares.q, graph, users, sums).excess)
+    excess = second - 1
+
+    def proved(c: float) -> float:
+        if c == 0:
+            hidden = (1 + math.exp(epsilon)) * math.sqrt(excess / 4)
+        else:
+            root = math.sqrt(excess / 4 / c) + math.sqrt(c * excess / 4)
+            hidden = root**2 * (1 + (1 + c) * math.exp(epsilon))
+        left = Fraction(epsilon) - Fraction(2 * times * math.log1p(c))
+        noise = composed_delta(users, protocol.noise.width, protocol.precision, left, moved)
+        return times * (1 + c) ** (2 * times) * hidden + (1 + c) ** times * noise
+
+    candidates = [0.0, *np.geomspace(1e-9, 0.1, 400)]
+    best = min(proved(c) for c in candidates)
+    assert best * 0.99 < protocol.total_delta <= delta
+    allowed = [c for c in candidates if proved(c) <= protocol.total_delta * 1.02]
+    assert allowed  # what is claimed is proved by some relative error
+    assert transport.sigma <= min(transport.keys.sigma, protocol.transport.keys.sigma)
+    if vector:
+        lost = 2**-transport.keys.sigma + 2**-transport.coordinates.sigma
+        assert transport.sigma == pytest.approx(-math.log2(lost), abs=1e-6)
+        assert transport.sigma <= -math.log2(lost)

@@ -380,24 +380,30 @@ def test_sums_of_coordinates(kind):
         assert "open the product" in refused(b"".join([*lines, changed]))
 
 
-VOTES_OF = [
-    ("parameters.precision", [2, 5]),
-    (f"{OF}.one_hot", [None, {"steps": 2, "width": 3}, {"steps": 1, "width": 4}]),
-    (f"{OF}.dimension", [1, 2, 251]),
-    (f"{OF}.largest", [1, 4.0, True]),
-    ("parameters.sizes", [[3]]),
-    ("parameters.more", [1]),
-]
+VOTES_OF = {
+    "parameters.precision": [0, 2, 5],
+    "parameters.noise_width": ["3", "5"],
+    f"{OF}.one_hot": [None, {"steps": 2, "width": 3}, {"steps": 1, "width": 3}],
+    f"{OF}.largest": [1, 3, 5, 4.0, True],
+    f"{OF}.dimension": [1, 2, 251],
+    "parameters.more": [1],
+}
 
 
-@pytest.mark.parametrize(("path", "values"), VOTES_OF)
-def test_first_lines_of_votes(path, values):
+@pytest.mark.parametrize("path", VOTES_OF)
+def test_first_lines_of_votes(path):
     of = made(*PROTOCOLS["class"])
-    one_hot = of.parameters["secure_sum"]["one_hot"]
-    for value in values:
-        if value != one_hot:
-            line = "line 1: " if path.endswith("largest") else "line "
-            assert refused(edited(path, value, of)).startswith(line), value
+    assert of.parameters["secure_sum"]["one_hot"] == {"steps": 1, "width": 4}
+    for value in VOTES_OF[path]:
+        line = "line 1: " if path.endswith(("largest", "precision", "width", "more")) else "line "
+        assert refused(edited(path, value, of)).startswith(line), value
+    assert refused(edited("parameters.sizes", [3], of)) == "line 2: its proof must be valid"
+
+
+def test_relays_without_keys():
+    of = replace(number(), keys=(), signatures=())
+    for relays in (0, 101, 10**40):
+        assert refused(edited(f"{OF}.relays", relays, of)).startswith("line 1: "), relays
 
 
 def test_progress_counts_reports(monkeypatch):
