@@ -87,6 +87,11 @@ SOUND = Condition(
 )
 
 
+NONCES = Condition(
+    Kind.RANDOMNESS, "the nonces of proofs are pseudorandom (SHA-512 of fresh random bytes)"
+)
+
+
 @dataclass(frozen=True)
 class Valid:
     """The values that users may commit to: in {0..largest} in each coordinate.
@@ -211,7 +216,7 @@ class Commitments(Transport):
     def conditions(self) -> tuple[Condition, ...]:
         """The assumptions on users and parties; `soundness` has those of the sum."""
         honest = present(self.users.least, self.users.n, adaptive=True)
-        return honest, self._honest_parties, *self.assumptions
+        return honest, self._honest_parties, *self.assumptions, NONCES
 
     @property
     @abstractmethod

@@ -34,7 +34,7 @@ from ikos.noise.uniform_noise import UniformNoise
 from ikos.testing import DeterministicRandom
 from ikos.transports import Helpers, Reports, Shuffled, Verified, VerifiedShuffled
 from ikos.transports.base import Need, Totals
-from ikos.transports.verified import ORDER, Valid, opening_of, scalars
+from ikos.transports.verified import NONCES, ORDER, Valid, opening_of, scalars
 from ikos.transports.verified_shuffled import _Hiding
 from ikos.verified import certificate
 from ikos.verified.proofs import Proofs
@@ -273,6 +273,13 @@ def test_the_reach_is_the_greatest_distance_of_two_valid_values() -> None:
               for z in np.ndindex(width, width, width) for i in range(3)]  # fmt: skip
     most = max(np.linalg.norm(x - y) for x in values for y in values)
     assert Valid(3, steps + width - 1, (steps, width)).reach == pytest.approx(most)
+
+
+@pytest.mark.parametrize("recipe", [Verified(2), VerifiedShuffled()])
+def test_guarantees_name_all_that_privacy_rests_on(recipe: Any) -> None:
+    conditions = sum_of(recipe).guarantee.conditions
+    assert [one.text for one in conditions if "SHA-512" in one.text] == [NONCES.text]
+    assert not any("logarithm" in one.text for one in conditions)
 
 
 @both
