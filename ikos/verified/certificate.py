@@ -228,7 +228,7 @@ def _verified(lines: _Lines, progress: Callable[[int], None] | None) -> Checked:
     sums, blinding, signatures = _end(text, stated)
     if not proofs.opens([group.encode(product)] if product else [], sums, blinding):
         raise ValueError(
-            "sums must be those of the reports, and with blinding open the product of all commitments"
+            "sums must be those of the reports: with blinding, open the product of all commitments"
         )
     for party, (key, signature) in enumerate(zip(stated.keys, signatures, strict=True)):
         try:
