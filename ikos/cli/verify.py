@@ -58,6 +58,10 @@ UNSIGNED = (
     "Nobody signed it: whoever made this file can list other reports for the same sum, and may "
     "have made some of them after its release."
 )
+NOISY = (
+    "Estimated: the sum has the noise of all reports, less the noise's mean; the published result "
+    "has an interval."
+)
 UNPROVED = (
     "Not proved: that each report is of another eligible person, that none is left out, or that "
     "values within the bounds are true."
@@ -95,7 +99,8 @@ def command(certificate: Path, folder: Path | None) -> Report:
     data = values(KEYS, found) | {"task": window and window.task.name}
     data["window"] = window and window.number
     title = f"A valid certificate of {found.users:,} reports"
-    return Report(title, COLUMNS, rows, [_proved(found), signed, UNPROVED, task], data)
+    noisy = [NOISY] * (found.units is not None)
+    return Report(title, COLUMNS, rows, [_proved(found), *noisy, signed, UNPROVED, task], data)
 
 
 def _proved(found: Checked) -> str:

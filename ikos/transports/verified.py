@@ -207,10 +207,11 @@ class Commitments(Transport):
         return self.valid.reach
 
     def influence_lines(self, step: float) -> tuple[str, ...]:
-        """Return how far one user can move the sum, as printed, for a step in the data's units."""
+        """Return how far one user can move the sum, a step being that long, and what it assumes."""
         whole, l1 = (grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1))
         norms = f" in Euclidean norm, {l1} in 1-norm" if self.dimension > 1 else ""
-        return (f"influence {whole}{norms} (of one user on the sum, at most)",)
+        sound = (f"verified  {condition}" for condition in self.soundness)
+        return f"influence {whole}{norms} (of one user on the sum, at most)", *sound
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
