@@ -168,5 +168,6 @@ class Analyzer(Party, Generic[_T]):
         totals = self.transport.totals(self.transport.view(messages), self.context)
         if totals.users != len(self._chosen):
             raise InvalidValue("released", "must hold the messages of the set that was chosen")
-        self.totals = replace(totals, refused=tuple(sorted(self.refused)))
+        refused = self.refused.difference(self._chosen)  # some were sent again, and well
+        self.totals = replace(totals, refused=tuple(sorted(refused)))
         return self.decode(self.totals)

@@ -283,6 +283,21 @@ def test_guarantees_name_all_that_privacy_rests_on(recipe: Any) -> None:
 
 
 @both
+def test_a_report_that_is_sent_again_and_well_is_not_refused(recipe: Any) -> None:
+    protocol = sum_of(recipe)
+    parties, reports = protocol.parties(CONTEXT), honest(protocol, [3, 9])
+    sent(parties, [reports[0], edited(reports[1], 0, 0, flipped(-1))])
+    verify(parties)
+    assert parties[0].refused == {reports[1].ids[0]}
+    sent(parties, reports)
+    verify(parties)
+    analyzer, *others = parties
+    chosen = analyzer.choose(*(party.ids for party in others))
+    assert analyzer.analyze([party.release(chosen) for party in others]) == 12
+    assert analyzer.totals.refused == ()
+
+
+@both
 def test_a_report_counts_once(recipe: Any) -> None:
     protocol, rng = sum_of(recipe), DeterministicRandom(6)
     reports = protocol.share([3, 9, 0], rng, context=CONTEXT)
