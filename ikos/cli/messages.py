@@ -127,7 +127,8 @@ PRIVATE_COLUMNS = (
 
 INFLUENCE = (
     "influence: bound on how far one user can move a verified sum. That each value is valid "
-    "assumes that discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle."
+    "assumes that discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are random "
+    "oracles."
 )
 
 RESERVES = (

@@ -116,7 +116,7 @@ def _proved(found: Checked) -> str:
         what += f", in {steps}, plus noise of 0 to {units.width - 1}{each}"
     return (
         f"Proved: each of the reports commits to {what}; and the sum is theirs. This holds if "
-        "discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle."
+        "discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are random oracles."
     )
 
 

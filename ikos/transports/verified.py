@@ -82,7 +82,7 @@ SCALARS = Zq(ORDER)
 SOUND = Condition(
     Kind.CRYPTOGRAPHY,
     "each report commits to a valid value, and the sum is theirs, if discrete logarithms on "
-    "secp256k1 are hard and SHA-512 is a random oracle",
+    "secp256k1 are hard and SHA-256 and SHA-512 are random oracles",
     computational=True,
 )
 

@@ -142,10 +142,11 @@ class Checked:
 def verify(file: BinaryIO, progress: Callable[[int], None] | None = None) -> Checked:
     """Check a certificate, in the memory of a thousand reports.
 
-    A valid one proves, if discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle,
-    that each listed report commits to a valid value for these parameters and this window, that the
-    sums are theirs, and that the parties with these keys signed the list. It does not prove that
-    reports are of eligible users, that none is left out, or that there is no other list.
+    A valid one proves, if discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are
+    random oracles, that each listed report commits to a valid value for these parameters and this
+    window, that the sums are theirs, and that the parties with these keys signed the list. It does
+    not prove that reports are of eligible users, that none is left out, or that there is no other
+    list.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ def test_what_is_proved_and_what_is_not(run, saved):
     said = words(run("verify", saved(number())).out)
     assert "A valid certificate of 5 reports" in said
     assert "each of the reports commits to a value from -1 to 7, in 9 steps, plus noise of" in said
-    assert "discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle" in said
+    assert "logarithms on secp256k1 are hard and SHA-256 and SHA-512 are random oracles" in said
     assert "Estimated: the sum has the noise of all reports, less the noise's mean;" in said
     assert "Signed: all 2 parties signed this list of reports" in said
     assert "Not proved: that each report is of another eligible person, that none is left" in said
