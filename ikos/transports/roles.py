@@ -124,7 +124,7 @@ class Analyzer(Party, Generic[_T]):
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
 
     def receipts(self) -> dict[bytes, NDArray[np.uint8]]:
-        """Refuse invalid reports; return what other parties `verify` the others with."""
+        """Refuse invalid reports; return what other parties verify the others with."""
         if not self._parts:
             return {}
         here = sorted(self._parts)
