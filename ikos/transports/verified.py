@@ -591,7 +591,7 @@ class Verified(BoundedRecipe):
         if options != type(options)():
             raise InvalidValue(
                 "transport",
-                "must not be 'verified' beside options of shares, which it does not have",
+                "must not be 'verified' with options of shares, which relays do not have",
             )
         return cls()
 

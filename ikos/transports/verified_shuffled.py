@@ -22,7 +22,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, number
+from ikos._validation import InvalidType, InvalidValue, number, quote
 from ikos.accounting.uniform_noise import composed_delta
 from ikos.counts import MessageCount
 from ikos.counts.analyses import checked_scheme
@@ -223,6 +223,8 @@ class VerifiedShuffled(BoundedRecipe):
     shares: Shuffled = field(default_factory=lambda: Shuffled(clear_share=False))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shares, Shuffled):
+            raise InvalidType("shares", f"must be Shuffled, got {quote(self.shares)}")
         if self.shares.clear_share or self.shares.adaptive:
             raise InvalidValue(
                 "shares", "must be Shuffled(clear_share=False, ...), and not adaptive, with "

@@ -253,7 +253,7 @@ def test_parameters_that_no_verified_sum_has_are_refused() -> None:
         ({"q": 2**20}, r"^upper must be given"),
         ({"q": 2**20, "upper": 9}, r"^q must not be given with verified sums, got 1048576"),
         ({"upper": 2**62}, r"^n times the largest value must be below 2\^62"),
-        ({"upper": 9, "messages": 4}, r"^transport must not be 'verified' beside options"),
+        ({"upper": 9, "messages": 4}, r"^transport must not be 'verified' with options"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             SecureSum(N, transport="verified", **bad)
@@ -261,6 +261,8 @@ def test_parameters_that_no_verified_sum_has_are_refused() -> None:
         SecureSum(N, upper=2**50, transport="verified-shuffled")
     with pytest.raises(ValueError, match=r"^relays must be at least 1, got 0|^relays must be "):
         Verified(0)
+    with pytest.raises(TypeError, match=r"^shares must be Shuffled, got 'single'"):
+        VerifiedShuffled("single")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^dimension must be"):
         SecureVectorSum(N, 501, upper=1, transport="verified")
 
