@@ -43,14 +43,14 @@ toc_object_entries = False  # the contents beside a page show its sections, whic
 # All that these let pass: the words of an Attributes section's types ("(n,) ndarray or None", names
 # that share a line, the distribution of the noise), and internals that docstrings name.
 nitpick_ignore_regex = [
-    ("py:class", r"ndarray|mapping|callable|sequence|(fractions\.)?Fraction|mpfr|mpq"),
+    ("py:class", r"ndarray|mapping|callable|sequence|iterable|(fractions\.)?Fraction|mpfr|mpq"),
     ("py:class", r"PolyaDifference|ErrorBound|Flooding|Trust|collections\.abc\..*"),
     ("py:class", r"n|m|q|k|d|2|delta|analysis|sets|lower|precision|epsilon|first|difference"),
     ("py:class", r"shuffler|correct"),
     ("py:class", r".* .*|Coefficients|numpy\..*"),  # words before a colon in a docstring
     ("py:class", r".*\".*"),  # a choice of strings
     ("py:obj", r"ikos\.modular\.Zq|ikos\.counts\.hockey_stick|release|inverse|COMPOSITIONS"),
-    ("py:obj", r"Interrupted|Histogram"),
+    ("py:obj", r"Interrupted|Histogram|digest|SHOWN"),
     ("py:obj", r"ikos\.deployment\.service"),
     ("py:obj", r"run|report|randomize|sent|hash_values|blocks"),  # of the class that says so
 ]

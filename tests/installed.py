@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = Path(sys.executable).parent
@@ -30,6 +31,9 @@ EXTRAS = {
     "verified": "ikos.verified.group",
 }
 """A module that needs all of each extra."""
+
+KINDS = re.compile(r"ikos-[^/]*\.dist-info/.*|ikos/(?!.*test_).*(\.py|py\.typed|README\.md|\.csv)")
+"""Files of a wheel: no tests and no figures."""
 
 NEEDED = """
 import importlib
@@ -114,6 +118,8 @@ def alone(wheel: Path, extra: str, folder: Path) -> None:
 def main(dist: Path) -> None:
     """Print a line for each environment."""
     (wheel,) = dist.resolve().glob("*.whl")
+    strange = [name for name in ZipFile(wheel).namelist() if not KINDS.fullmatch(name)]
+    assert not strange, strange
     with tempfile.TemporaryDirectory(prefix="ikos-installed-") as name:
         for extra in ("", *EXTRAS):
             begun = time.monotonic()

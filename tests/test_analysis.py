@@ -154,7 +154,7 @@ def test_every_table_that_is_included_is_compared():
     measured.add("verified-costs")
     others = {"afnntz24-rates", "bbgn20-table-2", "peer-libraries"}
     others |= {f"federated-learning{part}" for part in ("", "-bytes", "-round")}
-    others |= {"higher-moments-grid", "direct-comparison-grid"}
+    others |= {"higher-moments-grid", "direct-comparison-grid", "review"}
     there = {path.stem for path in (DOCS / "figures").glob("*.md")}
     assert there == measured | others | {name for name in names if not name.endswith(".png")}
 

@@ -42,7 +42,7 @@ LANGUAGES = {
 }
 """What becomes of each kind of block."""
 
-ELSEWHERE = ("serve", "submit", "task")
+ELSEWHERE = ("serve", "submit", "task", "verify")
 """Commands between parties, of which tests/deployment runs each."""
 
 

@@ -125,6 +125,12 @@ PRIVATE_COLUMNS = (
     "spent on imperfect hiding. error: bound on the RMSE of the sum."
 )
 
+INFLUENCE = (
+    "influence: bound on how far one user can move a verified sum. That each value is valid "
+    "assumes that discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are random "
+    "oracles."
+)
+
 RESERVES = (
     "reserve: largest fraction of epsilon that imperfect hiding may take. Rows of 2 or 4 % are "
     "listed where they save messages, unless --reserve is given; their error is larger. In Python, "
@@ -239,6 +245,7 @@ def _notes(request: MessagesRequest, rows: Sequence[CountRow]) -> list[str]:
     stated = [row for row in rows if row.counts and row.sigma != 0]
     notes = [f"{row.name}: {row.theorem}" for row in stated]
     notes += [PRIVATE_COLUMNS] * (request.epsilon is not None)
+    notes += [INFLUENCE] * (request.relays is not None)
     if len({row.question.reserve for row in rows}) > 1:
         notes.append(RESERVES)
     if any(row.necessary for row in rows):

@@ -504,7 +504,7 @@ def certificate(folder: Path, output: Path, ca: Path | None, window: int | None)
     length = output.stat().st_size
     data = {"command": "task certificate", "task": chosen.task.name, "window": chosen.number,
             "output": output, "bytes": length}  # fmt: skip
-    note = f"Check it: ikos verify {output}"
+    note = f"Check it: ikos verify {output} --task {folder}"
     return Report(f"{length:,} bytes in {output}", COLUMNS, [], [note], data)
 
 
@@ -560,7 +560,10 @@ def status_report(window: Window, status: AnalyzerStatus, command: str) -> Repor
             + f" is at most {at_least(result.standard_error, 4)}.",
             *guarantee_notes(task.protocol.guarantee),
             *budget_warnings(result.epsilon, result.delta, result.users),
+            *task.transport.notes(task),
         ]
+        if task.transport.signing_keys:
+            notes.append("Its certificate, for anyone to check: ikos task certificate.")
     fields = status.model_dump(exclude={"missing", "time", "version"})
     data = {"command": f"task {command}", **fields}
     return Report(title.capitalize(), COLUMNS, rows, notes, data)

@@ -58,6 +58,10 @@ UNSIGNED = (
     "Nobody signed it: whoever made this file can list other reports for the same sum, and may "
     "have made some of them after its release."
 )
+NOISY = (
+    "Estimated: the sum has the noise of all reports, less the noise's mean; the published result "
+    "has an interval."
+)
 UNPROVED = (
     "Not proved: that each report is of another eligible person, that none is left out, or that "
     "values within the bounds are true."
@@ -95,7 +99,8 @@ def command(certificate: Path, folder: Path | None) -> Report:
     data = values(KEYS, found) | {"task": window and window.task.name}
     data["window"] = window and window.number
     title = f"A valid certificate of {found.users:,} reports"
-    return Report(title, COLUMNS, rows, [_proved(found), signed, UNPROVED, task], data)
+    noisy = [NOISY] * (found.units is not None)
+    return Report(title, COLUMNS, rows, [_proved(found), *noisy, signed, UNPROVED, task], data)
 
 
 def _proved(found: Checked) -> str:
@@ -111,7 +116,7 @@ def _proved(found: Checked) -> str:
         what += f", in {steps}, plus noise of 0 to {units.width - 1}{each}"
     return (
         f"Proved: each of the reports commits to {what}; and the sum is theirs. This holds if "
-        "discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle."
+        "discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are random oracles."
     )
 
 

@@ -17,6 +17,7 @@ from ikos.deployment.terms import Wanted
 from ikos.results.conditions import Kind
 from ikos.results.report import Field, Report, cell
 from ikos.results.text import at_least, grouped
+from ikos.verified.statements import ORDER
 
 if TYPE_CHECKING:
     from ikos.deployment.task import Task
@@ -133,6 +134,7 @@ def report_of(task: Task) -> Report:
         "The root mean squared error of the sum"
         + f" (of all {dimension:,} coordinates together)" * (dimension > 1)
         + f" is at most {grouped(at_least(data['root_mse'], 4))}.",
+        *task.transport.notes(task),
     ]
     if task.windows > 1:
         notes.append(
@@ -140,6 +142,7 @@ def report_of(task: Task) -> Report:
             "result, and spends this budget again on those who report in it."
         )
     texts = {name: cell(value) for name, value in shown.items()}
-    texts |= {"domain": words_of(task.domain, cell), "modulus": cell(task.modulus)}
+    modulus = "order of secp256k1" if task.modulus == ORDER else cell(task.modulus)
+    texts |= {"domain": words_of(task.domain, cell), "modulus": modulus}
     rows = [{"name": key, "value": value, "text": texts[key]} for key, value in shown.items()]
     return Report(f"Task {task.name}", COLUMNS, rows, notes, data)

@@ -250,7 +250,7 @@ def task_page(
         heads = ("Window", "Reports", "State")
         content += [_tag("h2", "Windows"), _table(heads, rows, [1])]
     summary = task.summary()
-    lines = ((row["name"], cell(row["value"])) for row in summary.rows)
+    lines = ((row["name"], row["text"]) for row in summary.rows)
     content += [_tag("h2", summary.title), _table(("", "value"), lines, []), _list(summary.notes)]
     over = state in _ENDED and not release.running and release.again is None
     title = f"{subject}, window {window.number}: {words}"
@@ -313,6 +313,9 @@ def _result(window: Window, result: Result) -> Iterator[_Html]:
         yield _tag("p", f"These are the first {_ROWS:,} of {total:,} coordinates.")
     yield _tag("p", "Each interval contains the true value with 95 % confidence.")
     yield _tag("pre", result.text)
+    if task.transport.signing_keys:
+        link = _tag("a", "certificate", href=f"{window.path}/certificate", download="certificate")
+        yield _tag("p", "Anyone can check the ", link, " with ikos verify.")
 
 
 def _ticks(most: float) -> range:

@@ -127,6 +127,11 @@ class Terms(ABC):
         del task
         return 0
 
+    def notes(self, task: Task) -> list[str]:
+        """Return what is known of the result besides its guarantee, in words."""
+        del task
+        return []
+
     def batch_bytes(self, task: Task, reports: int) -> int:
         """Return the length of an intermediary's release of a number of reports."""
         return reports * self.part_bytes(task, 1)

@@ -27,6 +27,7 @@ from ikos.deployment.opening import PrivateKey
 from ikos.deployment.sums import AnySum, sum_of
 from ikos.deployment.task_fields import Bytes, Integer
 from ikos.deployment.terms import Chosen, Opened, Wanted
+from ikos.results.text import at_least, grouped
 from ikos.transports.base import Reports, Totals, Transport
 from ikos.transports.verified import AddedOpenings, Verified
 from ikos.verified.statements import ORDER, POINT_BYTES, SCALAR_BYTES
@@ -116,6 +117,13 @@ class VerifiedTerms(AddingTerms):
                 f"got {len(keys)}",
             )
         return super().protocol(task)
+
+    def notes(self, task: Task) -> list[str]:
+        """Return how far one client can move the sum, and what its certificate rests on."""
+        moved = grouped(at_least(task.protocol.influence, 4))
+        norm = " in Euclidean norm" * (task.domain.dimension > 1)
+        verified = (f"Verified: {condition}." for condition in added_openings(task).soundness)
+        return [f"One client moves the sum by at most {moved}{norm}.", *verified]
 
     # What is sent
 

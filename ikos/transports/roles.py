@@ -124,7 +124,7 @@ class Analyzer(Party, Generic[_T]):
     _chosen: tuple[bytes, ...] | None = field(default=None, init=False)
 
     def receipts(self) -> dict[bytes, NDArray[np.uint8]]:
-        """Refuse invalid reports; return what other parties `verify` the others with."""
+        """Refuse invalid reports; return what other parties verify the others with."""
         if not self._parts:
             return {}
         here = sorted(self._parts)
@@ -168,5 +168,6 @@ class Analyzer(Party, Generic[_T]):
         totals = self.transport.totals(self.transport.view(messages), self.context)
         if totals.users != len(self._chosen):
             raise InvalidValue("released", "must hold the messages of the set that was chosen")
-        self.totals = replace(totals, refused=tuple(sorted(self.refused)))
+        refused = self.refused.difference(self._chosen)  # some were sent again, and well
+        self.totals = replace(totals, refused=tuple(sorted(refused)))
         return self.decode(self.totals)

@@ -82,8 +82,13 @@ SCALARS = Zq(ORDER)
 SOUND = Condition(
     Kind.CRYPTOGRAPHY,
     "each report commits to a valid value, and the sum is theirs, if discrete logarithms on "
-    "secp256k1 are hard and SHA-512 is a random oracle",
+    "secp256k1 are hard and SHA-256 and SHA-512 are random oracles",
     computational=True,
+)
+
+
+NONCES = Condition(
+    Kind.RANDOMNESS, "the nonces of proofs are pseudorandom (SHA-512 of fresh random bytes)"
 )
 
 
@@ -202,16 +207,17 @@ class Commitments(Transport):
         return self.valid.reach
 
     def influence_lines(self, step: float) -> tuple[str, ...]:
-        """Return how far one user can move the sum, as printed, for a step in the data's units."""
+        """Return how far one user can move the sum, a step being that long, and what it assumes."""
         whole, l1 = (grouped(at_least(one * step, 4)) for one in (self.reach, self.valid.reach_l1))
         norms = f" in Euclidean norm, {l1} in 1-norm" if self.dimension > 1 else ""
-        return (f"influence {whole}{norms} (of one user on the sum, at most)",)
+        sound = (f"verified  {condition}" for condition in self.soundness)
+        return f"influence {whole}{norms} (of one user on the sum, at most)", *sound
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """The assumptions on users and parties; `soundness` has those of the sum."""
         honest = present(self.users.least, self.users.n, adaptive=True)
-        return honest, self._honest_parties, *self.assumptions
+        return honest, self._honest_parties, *self.assumptions, NONCES
 
     @property
     @abstractmethod
@@ -585,7 +591,7 @@ class Verified(BoundedRecipe):
         if options != type(options)():
             raise InvalidValue(
                 "transport",
-                "must not be 'verified' beside options of shares, which it does not have",
+                "must not be 'verified' with options of shares, which relays do not have",
             )
         return cls()
 

@@ -22,7 +22,7 @@ import gmpy2
 import numpy as np
 from numpy.typing import NDArray
 
-from ikos._validation import InvalidValue, number
+from ikos._validation import InvalidType, InvalidValue, number, quote
 from ikos.accounting.uniform_noise import composed_delta
 from ikos.counts import MessageCount
 from ikos.counts.analyses import checked_scheme
@@ -80,6 +80,13 @@ class ShuffledOpenings(Commitments):
     def _shares_of(self, party: int) -> tuple[Shares, ...]:
         """Return the shares of which a party has some: no others are sent to it."""
         return tuple(shares for shares in self._shares if party <= shares.parties)
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The assumptions on groups, users and parties."""
+        every = (one for shares in self._shares for one in shares.conditions)
+        groups = dict.fromkeys(one for one in every if one.kind is Kind.GROUP)
+        return *groups, *super().conditions
 
     @property
     def _honest_parties(self) -> Condition:
@@ -216,6 +223,8 @@ class VerifiedShuffled(BoundedRecipe):
     shares: Shuffled = field(default_factory=lambda: Shuffled(clear_share=False))
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shares, Shuffled):
+            raise InvalidType("shares", f"must be Shuffled, got {quote(self.shares)}")
         if self.shares.clear_share or self.shares.adaptive:
             raise InvalidValue(
                 "shares", "must be Shuffled(clear_share=False, ...), and not adaptive, with "
@@ -241,8 +250,7 @@ class VerifiedShuffled(BoundedRecipe):
             return self._openings(users, valid, self.shares.secure(users, None, ORDER, None, sigma))
         wanted = number("sigma", sigma, above=0, high=MAX_SIGMA) + 1
         keys = self.shares.secure(users, None, ORDER, None, wanted)
-        group = _vector_group(users, valid)
-        coordinates = self.shares.secure(users, dimension, group, None, wanted)
+        coordinates = self.shares.secure(users, dimension, self._group(users, valid), None, wanted)
         return self._openings(users, valid, keys, coordinates)
 
     def noise_delta(self, need: Need) -> Fraction:
@@ -281,7 +289,7 @@ class VerifiedShuffled(BoundedRecipe):
 
         coordinates, others = None, none
         if not need.scalar:  # half of what may be lost, and keys the rest
-            blocks = partial(fewest, _vector_group(users, valid), none, copies=2)
+            blocks = partial(fewest, self._group(users, valid), none, copies=2)
             length = checked_layout(self.shares.layout, valid.dimension, given)
             if not length:
                 size = valid.dimension, self.shares.overhead
@@ -293,6 +301,10 @@ class VerifiedShuffled(BoundedRecipe):
         keys = replace(keys, layout=replace(keys.layout, count=count))
         delta = hiding.delta(others, lost(keys))
         return self._openings(users, valid, keys, coordinates), placed, delta
+
+    def _group(self, users: Participation, valid: Valid) -> int:
+        """Return the order of the group in which coordinates are shared: no sum wraps around."""
+        return self.shares.order(users.n * valid.largest + 1)
 
     def _openings(
         self,
@@ -312,11 +324,6 @@ class VerifiedShuffled(BoundedRecipe):
         layout = OpeningsLayout.shared(layouts, valid.statement.proof_bytes)
         options: dict[str, Any] = {"keys": keys, "coordinates": coordinates}
         return ShuffledOpenings(users, valid, layout, self.shares.assumptions, **options)
-
-
-def _vector_group(users: Participation, valid: Valid) -> int:
-    """Return the order of the group in which coordinates are shared: no sum wraps around."""
-    return 1 << (users.n * valid.largest).bit_length()
 
 
 @dataclass(frozen=True)

@@ -142,10 +142,11 @@ class Checked:
 def verify(file: BinaryIO, progress: Callable[[int], None] | None = None) -> Checked:
     """Check a certificate, in the memory of a thousand reports.
 
-    A valid one proves, if discrete logarithms on secp256k1 are hard and SHA-512 is a random oracle,
-    that each listed report commits to a valid value for these parameters and this window, that the
-    sums are theirs, and that the parties with these keys signed the list. It does not prove that
-    reports are of eligible users, that none is left out, or that there is no other list.
+    A valid one proves, if discrete logarithms on secp256k1 are hard and SHA-256 and SHA-512 are
+    random oracles, that each listed report commits to a valid value for these parameters and this
+    window, that the sums are theirs, and that the parties with these keys signed the list. It does
+    not prove that reports are of eligible users, that none is left out, or that there is no other
+    list.
 
     Parameters
     ----------
@@ -190,8 +191,8 @@ class _Lines:
         self.number += 1
         line = self.file.readline(_LONGEST + 1)
         if not (line.endswith(b"\n") and line.isascii()):
-            what = f"at most {_LONGEST} characters of ASCII" if line else "there: it is missing"
-            raise ValueError(f"it must be {what}")
+            whole = f"a whole line of at most {_LONGEST:,} characters of ASCII"
+            raise ValueError(f"it must be {whole if line else 'there: the file ends before it'}")
         return line[:-1].decode()
 
 
@@ -217,7 +218,7 @@ def _verified(lines: _Lines, progress: Callable[[int], None] | None) -> Checked:
         if ended or len(reports) == _TOGETHER:
             for place in proofs.refused(reports)[:1]:
                 lines.number += place - len(reports) + (not ended)
-                raise ValueError("its proof must be valid")
+                raise ValueError("its proof must be valid for the sum and the window of line 1")
             for id, sent, proof in reports:
                 points = (sent[at : at + POINT_BYTES] for at in range(0, len(sent), POINT_BYTES))
                 product = group.combine([product, *map(group.decode, points)])
@@ -227,7 +228,9 @@ def _verified(lines: _Lines, progress: Callable[[int], None] | None) -> Checked:
                 progress(stated.users)
     sums, blinding, signatures = _end(text, stated)
     if not proofs.opens([group.encode(product)] if product else [], sums, blinding):
-        raise ValueError("sums and blinding must open the product of all commitments")
+        raise ValueError(
+            "sums must be those of the reports: with blinding, open the product of all commitments"
+        )
     for party, (key, signature) in enumerate(zip(stated.keys, signatures, strict=True)):
         try:
             Ed25519PublicKey.from_public_bytes(key).verify(signature, hashed.digest())
@@ -308,7 +311,10 @@ def _object(text: str, **kinds: type) -> dict[str, Any]:
             raise ValueError("a name must not be there twice")
         return dict(pairs)
 
-    found = json.loads(text, object_pairs_hook=unique)
+    try:
+        found = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError:  # it may be any file
+        found = None
     if not isinstance(found, dict) or {name: type(x) for name, x in found.items()} != kinds:
         raise ValueError(f"it must be an object of JSON with the names {', '.join(kinds)}")
     return found

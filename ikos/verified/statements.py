@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ikos._validation import InvalidValue, integer
+from ikos._validation import InvalidValue, integer, quote
 
 ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
 """The order of secp256k1, a prime: commitments, openings and proofs are computed modulo it."""
@@ -124,7 +124,7 @@ def bounded(largest: int, dimension: int = 1) -> Statement:
     An InvalidValue for more than `MAX_BITS` bits together, before anything is built.
     """
     integer("largest", largest, low=1, high=MAX_LARGEST)
-    integer("dimension", dimension, low=1, high=MAX_BITS // largest.bit_length())
+    _check_dimension(dimension, 1, MAX_BITS, largest.bit_length())
     of = weights(largest)
     outputs = _numbers(of, dimension)
     return Statement(len(of) * dimension, (), tuple(Form(0, terms) for terms in outputs), of)
@@ -139,12 +139,22 @@ def one_hot(dimension: int, steps: int, width: int) -> Statement:
     integer("steps", steps, low=1, high=MAX_LARGEST)
     integer("width", width, low=1, high=MAX_LARGEST)
     of = weights(width - 1)
-    integer("dimension", dimension, low=2, high=(MAX_BITS + 1) // (len(of) + 1))
+    _check_dimension(dimension, 2, MAX_BITS + 1, len(of) + 1)
     first = len(of) * dimension
     last = Form(1, tuple((first + place, -1) for place in range(dimension - 1)))
     noise = _numbers(of, dimension)
     outputs = (Form(0, (*terms, (first + i, steps))) for i, terms in enumerate(noise))
     return Statement(first + dimension - 1, (last,), tuple(outputs), of, steps)
+
+
+def _check_dimension(dimension: int, low: int, bits: int, each: int) -> None:
+    """Refuse more values than fit in a number of bits."""
+    if integer("dimension", dimension, low=low) * each > bits:
+        raise InvalidValue(
+            "dimension",
+            f"must be at most {bits // each} in a verified sum, with {each} of a user's {MAX_BITS} "
+            f"bits in each coordinate, got {quote(dimension)}",
+        )
 
 
 def _numbers(of: tuple[int, ...], dimension: int) -> list[tuple[tuple[int, int], ...]]:

@@ -36,7 +36,7 @@ class TestWords:
             ("ikos ", [*COMMANDS, "help"]),
             ("ikos su", ["sum", "submit"]),
             ("ikos --v", ["--version"]),
-            ("ikos task ", ["new", "status", "close", "release"]),
+            ("ikos task ", ["new", "status", "close", "release", "certificate"]),
             ("ikos serve a", ["analyzer"]),
             ("ikos sum --sh", ["--show-values", "--shuffler", "--show-true"]),
             ("ikos sum --no-", ["--no-header", "--no-clear-share"]),

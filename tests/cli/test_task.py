@@ -177,7 +177,8 @@ class TestNew:
                "1", "--delta", "1e-9", "--categories", "0..99")  # fmt: skip
         first, *advice = refused(*new).strip().split("; ")
         assert first.endswith(": a batch is at most 1,000,000,000 bytes")
-        assert [words.split()[1] for words in advice] == ["shares", "helpers", "frequencies"]
+        transports = ["shares", "helpers", "verified", "frequencies"]
+        assert [words.split()[1] for words in advice] == transports
         for words in advice:
             options, effect = words.split(" fits: ")
             found = run(*new, *options.split(), "--json").json
@@ -360,9 +361,11 @@ class TestAsked:
                "--lower", "0", "--upper", "7", "--integers", "--transport", "verified")  # fmt: skip
         made = run("task", "new", *new, *parties, "--analyzer", "http://127.0.0.1:9000",
                    "--output", folder)  # fmt: skip
-        assert f"{folder / 'relay-2'} to relay 2, http://127.0.0.1:9002." in " ".join(
-            made.out.split()
-        )
+        said = " ".join(made.out.split())
+        assert f"{folder / 'relay-2'} to relay 2, http://127.0.0.1:9002." in said
+        assert "modulus order of secp256k1 opens" in said
+        assert "One client moves the sum by at most " in said
+        assert "Verified: each report commits to a valid value, and the sum is theirs, if" in said
         running = wired(folder)
         window = running.task.at(0)
         run("submit", folder / "clients", "--values", table, "--column", "visits")
@@ -384,8 +387,10 @@ class TestAsked:
         said = " ".join(run("task", "status", folder).out.split())
         assert said.startswith("Released: 45 reports, 44 of them complete, 1 refused")
         assert f"Refused by relay 1: {encoded(one.id)}." in said
+        assert "Its certificate, for anyone to check: ikos task certificate." in said
         page = running.http.get("http://127.0.0.1:9000" + window.path + "/page").text
         assert "Of 45 reports at the analyzer, 44 are complete, 1 refused." in page
+        assert f'href="{window.path}/certificate"' in page
         kept = run(*certificate, "--json").json
         assert (kept["output"], kept["bytes"]) == (str(file), file.stat().st_size)
         assert file.read_bytes() == (folder / "analyzer/certificate-0").read_bytes()

@@ -114,7 +114,7 @@ def test_the_task_and_its_guarantee():
     guarantee = TASK.protocol.guarantee
     assert "its operator sees everything" in page.text  # addresses on this machine
     for one in (
-        TASK.name, "integersyes", "domainnumber: lower 0.0, upper 1.0",
+        TASK.name, "integersyes", "domainnumber: lower 0, upper 1",
         "Nothing is released for fewer than 3",
         str(guarantee), TASK.opens.isoformat(), TASK.closes.isoformat(),
         *map(str, guarantee.conditions),

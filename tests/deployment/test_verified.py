@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import sys
 from datetime import UTC, datetime, timedelta
 from functools import cache
 
@@ -592,6 +593,17 @@ def test_each_party_has_its_signing_key(tmp_path):
     shutil.copy(tmp_path / "task/relay-2/signing-key", tmp_path / "task/relay-1/signing-key")
     with pytest.raises(ValueError, match=r"the signing key in .* must be that of the task"):
         PartyConfig.read(tmp_path / "task" / "relay-1")
+
+
+def test_a_party_without_the_extra_does_not_start(tmp_path, monkeypatch):
+    """A relay needs it for a release alone, when all clients have reported."""
+    write_party_files(few(), KEYS_OF, tmp_path / "task", signing=SIGNERS)
+    monkeypatch.setitem(sys.modules, "coincurve", None)
+    monkeypatch.delitem(sys.modules, "ikos.verified.group")
+    monkeypatch.delattr("ikos.verified.group")
+    for name in ("analyzer", "relay-1"):
+        with pytest.raises(ImportError, match=r"ikos\[verified\]"):
+            PartyConfig.read(tmp_path / "task" / name)
 
 
 @pytest.mark.parametrize("keys", [PUBLIC[:2], (*PUBLIC[:2], PUBLIC[0]), (*PUBLIC[:2], b"short")])

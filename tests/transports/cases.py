@@ -168,9 +168,7 @@ KINDS: dict[str, SumCase] = {
         [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 1, 0, 1, 0], [1, 0, 0, 1, 0], [1, 0, 1, 0, 0]],
         domain=Categories([2, 3]),
     ),
-    "choices": _private(
-        PrivateVectorSum, np.eye(3)[[0, 1, 1, 2, 0]], domain=Categories([3]), epsilon=90
-    ),
+    "choices": _private(PrivateVectorSum, np.eye(3)[[0, 1, 1, 2, 0]], domain=Categories([3])),
 }
 
 UNPROVED = {"ball", "signs", "tensors", "answers"}

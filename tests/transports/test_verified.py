@@ -34,7 +34,7 @@ from ikos.noise.uniform_noise import UniformNoise
 from ikos.testing import DeterministicRandom
 from ikos.transports import Helpers, Reports, Shuffled, Verified, VerifiedShuffled
 from ikos.transports.base import Need, Totals
-from ikos.transports.verified import ORDER, Valid, opening_of, scalars
+from ikos.transports.verified import NONCES, ORDER, Valid, opening_of, scalars
 from ikos.transports.verified_shuffled import _Hiding
 from ikos.verified import certificate
 from ikos.verified.proofs import Proofs
@@ -253,7 +253,7 @@ def test_parameters_that_no_verified_sum_has_are_refused() -> None:
         ({"q": 2**20}, r"^upper must be given"),
         ({"q": 2**20, "upper": 9}, r"^q must not be given with verified sums, got 1048576"),
         ({"upper": 2**62}, r"^n times the largest value must be below 2\^62"),
-        ({"upper": 9, "messages": 4}, r"^transport must not be 'verified' beside options"),
+        ({"upper": 9, "messages": 4}, r"^transport must not be 'verified' with options"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
             SecureSum(N, transport="verified", **bad)
@@ -261,6 +261,8 @@ def test_parameters_that_no_verified_sum_has_are_refused() -> None:
         SecureSum(N, upper=2**50, transport="verified-shuffled")
     with pytest.raises(ValueError, match=r"^relays must be at least 1, got 0|^relays must be "):
         Verified(0)
+    with pytest.raises(TypeError, match=r"^shares must be Shuffled, got 'single'"):
+        VerifiedShuffled("single")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"^dimension must be"):
         SecureVectorSum(N, 501, upper=1, transport="verified")
 
@@ -273,6 +275,28 @@ def test_the_reach_is_the_greatest_distance_of_two_valid_values() -> None:
               for z in np.ndindex(width, width, width) for i in range(3)]  # fmt: skip
     most = max(np.linalg.norm(x - y) for x in values for y in values)
     assert Valid(3, steps + width - 1, (steps, width)).reach == pytest.approx(most)
+
+
+@pytest.mark.parametrize("recipe", [Verified(2), VerifiedShuffled()])
+def test_guarantees_name_all_that_privacy_rests_on(recipe: Any) -> None:
+    conditions = sum_of(recipe).guarantee.conditions
+    assert [one.text for one in conditions if "SHA-512" in one.text] == [NONCES.text]
+    assert not any("logarithm" in one.text for one in conditions)
+
+
+@both
+def test_a_report_that_is_sent_again_and_well_is_not_refused(recipe: Any) -> None:
+    protocol = sum_of(recipe)
+    parties, reports = protocol.parties(CONTEXT), honest(protocol, [3, 9])
+    sent(parties, [reports[0], edited(reports[1], 0, 0, flipped(-1))])
+    verify(parties)
+    assert parties[0].refused == {reports[1].ids[0]}
+    sent(parties, reports)
+    verify(parties)
+    analyzer, *others = parties
+    chosen = analyzer.choose(*(party.ids for party in others))
+    assert analyzer.analyze([party.release(chosen) for party in others]) == 12
+    assert analyzer.totals.refused == ()
 
 
 @both

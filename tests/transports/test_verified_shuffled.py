@@ -9,7 +9,16 @@ import gmpy2
 import pytest
 from gmpy2 import mpfr
 
-from ikos import Box, Categories, InvalidValue, PrivateSum, PrivateVectorSum, SecureSum, Sensitivity
+from ikos import (
+    Box,
+    Categories,
+    InvalidValue,
+    PrivateSum,
+    PrivateVectorSum,
+    SecureSum,
+    SecureVectorSum,
+    Sensitivity,
+)
 from ikos.accounting.uniform_noise import composed_delta
 from ikos.noise.uniform_noise import UniformNoise
 from ikos.transports import Shuffled, VerifiedShuffled
@@ -99,3 +108,13 @@ def test_delta_is_no_less_than_by_the_formula(kind: str, layout: Any, corrupt: i
 def test_no_other_share_bypasses_the_shufflers(shares: Shuffled) -> None:
     with pytest.raises(InvalidValue, match=r"^shares must be Shuffled\(clear_share=False"):
         VerifiedShuffled(shares)
+
+
+@pytest.mark.parametrize(("layout", "proved"), [("separate", True), ("group", False)])
+def test_what_is_not_proved_for_a_group_is_said(layout: str, proved: bool) -> None:
+    shares = Shuffled("single", clear_share=False, analysis="ghazi2020", layout=layout)
+    transport = VerifiedShuffled(shares)
+    protocol = SecureVectorSum(10**4, 3, upper=10, transport=transport)
+    assert gmpy2.is_prime(protocol.transport.coordinates.q)  # type: ignore[attr-defined]
+    texts = [one.text for one in protocol.guarantee.conditions]
+    assert any(text.startswith("NOT for this group") for text in texts) != proved

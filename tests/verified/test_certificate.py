@@ -26,6 +26,7 @@ from ikos.verified.proofs import Proofs
 
 WINDOW = b"window 3"
 SIGNERS = tuple(Ed25519PrivateKey.from_private_bytes(bytes([j]) * 32) for j in (1, 2))
+INVALID = "its proof must be valid for the sum and the window of line 1"
 PUBLIC = tuple(key.public_key().public_bytes_raw() for key in SIGNERS)
 
 
@@ -233,7 +234,8 @@ def test_first_lines_that_are_no_object():
         head.replace(b'"n": 6', b'"n": ' + b"9" * 5000),
     ):
         assert refused(line + b"".join(rest)).startswith("line 1: "), line[:50]
-    assert refused(b"") == "line 1: it must be there: it is missing"
+    assert "the names certificate, parameters, window, keys" in refused(b"id,proof\n")
+    assert refused(b"") == "line 1: it must be there: the file ends before it"
 
 
 def test_other_parameters_have_other_proofs():
@@ -246,7 +248,7 @@ def test_other_parameters_have_other_proofs():
         f"{OF}.min_honest": 3,
         "window": "00",
     }.items():
-        assert refused(edited(path, value)) == "line 2: its proof must be valid", path
+        assert refused(edited(path, value)) == f"line 2: {INVALID}", path
 
 
 def replaced(place: int, change, of: Certificate | None = None) -> bytes:
@@ -286,7 +288,7 @@ def test_lists_that_do_not_fit():
         ([0, 1, 2, 3, 4, 6], 6, "open the product"),  # one left out
         ([0, 1, 2, 3, 6], 5, "the number of reports must be at least 4, got 3"),
         ([0, 6], 2, "the number of reports must be at least 4, got 0"),
-        ([0, 1, 2, 3, 4, 5], 7, "missing"),
+        ([0, 1, 2, 3, 4, 5], 7, "the file ends before it"),
         ([0, 1, 2, 3, 4, 5, 6, 6], 8, "must not be there"),
         ([0, 1, 2, 3, 4, 5, 6, b"\n"], 8, "must not be there"),
         ([0, 0, 1, 2, 3, 4, 5, 6], 2, "names"),
@@ -303,9 +305,9 @@ def test_lists_that_do_not_fit():
         (
             [0, name + b" " + sent[66:] + sent[:66] + b" " + proof + b"\n", 2, 3, 4, 5, 6],
             2,
-            "its proof must be valid",
+            INVALID,
         ),
-        ([0, 1, 2, 3, 4, 5, [*number().lines()][6][:-1]], 7, "ASCII"),
+        ([0, 1, 2, 3, 4, 5, [*number().lines()][6][:-1]], 7, "a whole line"),
     ):
         found = refused(moved(lines))
         assert found.startswith(f"line {at}: "), (found, lines)
@@ -397,7 +399,7 @@ def test_first_lines_of_votes(path):
     for value in VOTES_OF[path]:
         line = "line 1: " if path.endswith(("largest", "precision", "width", "more")) else "line "
         assert refused(edited(path, value, of)).startswith(line), value
-    assert refused(edited("parameters.sizes", [3], of)) == "line 2: its proof must be valid"
+    assert refused(edited("parameters.sizes", [3], of)) == f"line 2: {INVALID}"
 
 
 def test_relays_without_keys():

@@ -80,5 +80,7 @@ def test_statements_refuse_what_they_cannot_prove(make):
 def test_the_largest_statements():
     assert bounded(105, MAX_BITS // 7).free == 497
     assert one_hot(250, 5, 2).free == 499
+    with pytest.raises(InvalidValue, match=r"at most 71 .* 7 of a user's 500 bits .*, got 72$"):
+        bounded(105, 72)
     with pytest.raises(InvalidType, match="largest must be an integer"):
         bounded(5.0)
