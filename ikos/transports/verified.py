@@ -387,7 +387,8 @@ class Commitments(Transport):
         def part(block: int, values: NDArray[Any]) -> tuple[tuple[bytes, ...], Rows, NDArray[Any]]:
             elements = inputs.reader.elements(values, source := streams(block))
             ids, public, opened = self._committed(elements, source, context)
-            assert not self._false(public, ids, context)
+            if self._false(public, ids, context):
+                raise RuntimeError("a proof of a valid value was refused")
             return ids, public, self._kept(opened)
 
         ids: list[bytes] = []
